@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/step_runner.h"
+
+namespace spin::dataplane {
+
+absl::Status StepRunner::Audit(absl::Span<const kernels::ScoredRow> rows,
+                               const kernels::ScoreView& scores, kernels::LayerRange layers,
+                               kernels::Stream stream) {
+  if (rows.empty()) return absl::OkStatus();
+  return device_->Audit({.geometry = view_.shape.geometry,
+                         .state = view_.state(),
+                         .layers = layers,
+                         .rows = rows.data(),
+                         .row_count = static_cast<int32_t>(rows.size()),
+                         .epoch = view_.epoch,
+                         .lists = view_.lists,
+                         .scores = scores,
+                         .counters = view_.counters,
+                         .results = nullptr},
+                        stream);
+}
+
+absl::Status StepRunner::Observe(absl::Span<const kernels::ScoredRow> rows,
+                                 const kernels::ScoreView& scores, kernels::LayerRange layers,
+                                 double decay, kernels::Stream stream) {
+  if (rows.empty()) return absl::OkStatus();
+  return device_->Observe({.geometry = view_.shape.geometry,
+                           .state = view_.state(),
+                           .layers = layers,
+                           .rows = rows.data(),
+                           .row_count = static_cast<int32_t>(rows.size()),
+                           .epoch = view_.epoch,
+                           .lists = view_.lists,
+                           .scores = scores,
+                           .weights = kernels::WeightsOf(decay),
+                           .counters = view_.counters},
+                          stream);
+}
+
+absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows,
+                                 const kernels::Policy& policy, kernels::Stream stream) {
+  if (rows.empty()) return absl::OkStatus();
+  const auto row_count = static_cast<int32_t>(rows.size());
+  const absl::Status predicted = device_->Predict({.geometry = view_.shape.geometry,
+                                                   .state = view_.state(),
+                                                   .layers = all_layers(),
+                                                   .rows = rows.data(),
+                                                   .row_count = row_count,
+                                                   .max_blocks = view_.lists.max_blocks,
+                                                   .block_scores = view_.block_scores},
+                                                  stream);
+  if (!predicted.ok()) return predicted;
+  return device_->Select({.geometry = view_.shape.geometry,
+                          .state = view_.state(),
+                          .layers = all_layers(),
+                          .rows = rows.data(),
+                          .row_count = row_count,
+                          .max_blocks = view_.lists.max_blocks,
+                          .block_scores = view_.block_scores,
+                          .policy = &policy,
+                          .epoch = view_.epoch,
+                          .lists = view_.lists,
+                          .workspace = view_.workspace},
+                         stream);
+}
+
+}  // namespace spin::dataplane

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/audit.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/ema.h"
+#include "kernels/internal/count.h"
+#include "kernels/internal/order_key.h"
+
+namespace spin::kernels {
+namespace {
+
+using internal::OrderKey;
+
+// The K-th largest key of a row, and how many slots with exactly that key belong to the top K.
+struct Threshold {
+  uint32_t key;
+  int64_t ties;
+};
+
+// Radix selection, one byte at a time from the top: needs no memory but a histogram.
+template <typename S>
+Threshold KthLargest(const S* scores, int64_t slots, int64_t k) {
+  uint32_t prefix = 0;
+  uint32_t mask = 0;
+  int64_t wanted = k;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    int64_t histogram[256] = {};
+    for (int64_t i = 0; i < slots; ++i) {
+      const uint32_t key = OrderKey(ToFloat(scores[i]));
+      if ((key & mask) == prefix) ++histogram[(key >> shift) & 0xff];
+    }
+    uint32_t digit = 255;
+    for (; histogram[digit] < wanted; --digit) wanted -= histogram[digit];
+    prefix |= digit << shift;
+    mask |= 0xffu << shift;
+  }
+  return {prefix, wanted};
+}
+
+template <typename S>
+AuditResult AuditVerifierRow(const S* scores, int64_t slots, const Geometry& g,
+                             const ListHeader& header, const int32_t* kept) {
+  const int64_t k = std::min<int64_t>(g.topk, slots);
+  if (k == 0) return {0, 0};
+  const Threshold threshold = KthLargest(scores, slots, k);
+  int64_t ties = threshold.ties;
+  int32_t missed = 0;
+  int32_t next = 0;  // first list entry at or past the block of slot i
+  for (int64_t i = 0; i < slots; ++i) {
+    const uint32_t key = OrderKey(ToFloat(scores[i]));
+    if (key < threshold.key || (key == threshold.key && ties-- <= 0)) continue;
+    const int32_t block = static_cast<int32_t>(i / g.block);
+    while (next < header.count && kept[next] < block) ++next;
+    if (next == header.count || kept[next] != block) ++missed;
+  }
+  return {static_cast<int32_t>(k), missed};
+}
+
+template <typename S>
+AuditResult AuditRow(const AuditParams& p, const ScoredRow& row, int32_t layer,
+                     const ListHeader& header) {
+  const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
+  const S* scores = static_cast<const S*>(p.scores.data) + layer * p.scores.layer_stride +
+                    row.score_row * p.scores.row_stride;
+  AuditResult sum = {0, 0};
+  for (uint32_t draft = 0; draft < row.accepted; ++draft) {
+    const int64_t slots = VisibleSlots(row.position + draft, p.geometry.tokens_per_slot);
+    const AuditResult one = AuditVerifierRow(scores + draft * p.scores.draft_stride, slots,
+                                             p.geometry, header, kept);
+    sum = {sum.topk + one.topk, sum.missed + one.missed};
+  }
+  return sum;
+}
+
+bool HasList(const AuditParams& p, const ScoredRow& row, const ListHeader& header) {
+  const uint32_t generation = p.state.records[row.request].generation;
+  return row.coverage == Coverage::kAll &&
+         SameStamp(header.stamp, {p.epoch, generation, row.next_n, row.position});
+}
+
+void AuditLayer(const AuditParams& p, int32_t layer) {
+  for (int32_t r = 0; r < p.row_count; ++r) {
+    const ScoredRow& row = p.rows[r];
+    AuditResult result = {0, 0};
+    if (row.request != kPaddingRow) {
+      const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
+      if (HasList(p, row, header)) {
+        result = p.scores.dtype == Dtype::kF32 ? AuditRow<float>(p, row, layer, header)
+                                               : AuditRow<Bf16>(p, row, layer, header);
+        internal::Count(p.counters[layer].audited_rows, row.accepted);
+        internal::Count(p.counters[layer].audit_topk_slots, result.topk);
+        internal::Count(p.counters[layer].audit_missed_slots, result.missed);
+      }
+    }
+    if (p.results) p.results[int64_t{layer} * p.row_count + r] = result;
+  }
+}
+
+}  // namespace
+
+void AuditCpu(const AuditParams& p) {
+  for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
+    AuditLayer(p, layer);
+  }
+}
+
+}  // namespace spin::kernels

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cstring>
+
+#include "kernels/device.h"
+
+namespace spin::kernels {
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  absl::string_view uuid() const override { return kCpuUuid; }
+
+  absl::Status Predict(const PredictParams& params, Stream) override {
+    PredictCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Select(const SelectParams& params, Stream) override {
+    SelectCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Compact(const CompactParams& params, Stream) override {
+    CompactCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Remap(const RemapParams& params, Stream) override {
+    RemapCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Observe(const ObserveParams& params, Stream) override {
+    ObserveCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Audit(const AuditParams& params, Stream) override {
+    AuditCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Fill(const FillParams& params, Stream) override {
+    FillCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Copy(void* to, const void* from, int64_t bytes, Stream) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize(Stream) override { return absl::OkStatus(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> MakeCpuDevice() { return std::make_unique<CpuDevice>(); }
+
+}  // namespace spin::kernels

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/audit.h"
+#include "kernels/compact.h"
+#include "kernels/fill.h"
+#include "kernels/observe.h"
+#include "kernels/predict.h"
+#include "kernels/select.h"
+
+// Where the kernels run. Two implementations: the CPU reference, and CUDA.
+namespace spin::kernels {
+
+// An ordered queue of work on a device: a cudaStream_t on a GPU; the CPU has none and runs each call to
+// its end before it returns.
+struct Stream {
+  void* handle = nullptr;
+};
+
+// All launches are asynchronous on the given stream, allocate nothing and check their launch; pointers in
+// the parameters must be valid on the device until the stream has passed. Parameters are trusted: whoever
+// fills them has checked them. Thread-safe as long as concurrent launches touch different requests.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // "GPU-..." as the driver prints it; "CPU" for the reference.
+  virtual absl::string_view uuid() const = 0;
+
+  virtual absl::Status Predict(const PredictParams& params, Stream stream) = 0;
+  virtual absl::Status Select(const SelectParams& params, Stream stream) = 0;
+  virtual absl::Status Compact(const CompactParams& params, Stream stream) = 0;
+  virtual absl::Status Remap(const RemapParams& params, Stream stream) = 0;
+  virtual absl::Status Observe(const ObserveParams& params, Stream stream) = 0;
+  virtual absl::Status Audit(const AuditParams& params, Stream stream) = 0;
+  virtual absl::Status Fill(const FillParams& params, Stream stream) = 0;
+  virtual absl::Status Copy(void* to, const void* from, int64_t bytes, Stream stream) = 0;
+
+  // Waits until everything on the stream has run.
+  virtual absl::Status Synchronize(Stream stream) = 0;
+};
+
+inline constexpr absl::string_view kCpuUuid = "CPU";
+
+std::unique_ptr<Device> MakeCpuDevice();
+
+}  // namespace spin::kernels

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "kernels/block_list.h"
+#include "kernels/counters.h"
+#include "kernels/ema.h"
+#include "kernels/geometry.h"
+#include "kernels/rows.h"
+#include "kernels/state.h"
+
+// Observe: scores that came back enter both moving averages,
+//
+//   V[i] = a V[i] + c z[i],   D[q - i] = a D[q - i] + c z[i]     for every scored slot i
+//
+// by the rule of ema.h. Only the first `accepted` verifier rows of a row enter, in order: this is how
+// drafts are committed after the verdict. NaN and Inf never enter; they are counted. Counts the blocks
+// of each row by source. A row whose list carries another stamp than (epoch, generation, position,
+// next_n) is skipped whole. Rows of one launch must name different requests.
+namespace spin::kernels {
+
+struct ObserveParams {
+  Geometry geometry;
+  StateView state;
+  LayerRange layers;
+  const ScoredRow* rows;     // [row_count]
+  int32_t row_count;
+  uint64_t epoch;
+  ListTable lists;           // read for rows with Coverage::kKept
+  ScoreView scores;
+  EmaWeights weights;
+  LayerCounters* counters;   // [geometry.layers]
+};
+
+void ObserveCpu(const ObserveParams& params);
+
+}  // namespace spin::kernels

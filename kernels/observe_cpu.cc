@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/observe.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/internal/count.h"
+#include "kernels/internal/state_run.h"
+
+namespace spin::kernels {
+namespace {
+
+// The rule of ema.h for one entry. False if the result is not finite; the entry is then unchanged.
+template <typename T>
+SPIN_ALWAYS_INLINE bool UpdateEntry(T& entry, float score, float share, float past) {
+  const float old = ToFloat(entry);
+  const float moved = past * old + share;  // compiled without FMA
+  const float next = old == kUnobserved ? score : moved;
+  const T stored = FromFloat<T>(next);
+  const float seen = ToFloat(stored);
+  const float size = seen < 0 ? -seen : seen;
+  const bool finite = size <= std::numeric_limits<float>::max();
+  entry = finite ? stored : entry;
+  return finite;
+}
+
+// Observes a run; returns how many scores did not enter.
+template <typename T, typename S>
+SPIN_ALWAYS_INLINE int64_t UpdateRun(const internal::StateRun<T>& run, const S* scores,
+                                     EmaWeights weights) {
+  T* __restrict v = run.v;
+  T* __restrict d = run.d;
+  int32_t ignored = 0;
+#pragma omp simd reduction(+ : ignored)
+  for (int64_t k = 0; k < run.slots; ++k) {
+    const float score = ToFloat(scores[k]);
+    const float share = weights.now * score;
+    const bool v_finite = UpdateEntry(v[k], score, share, weights.past);
+    const bool d_finite = UpdateEntry(d[k], score, share, weights.past);
+    ignored += !(v_finite && d_finite);
+  }
+  return ignored;
+}
+
+// One verifier row: the list of blocks, or null for all of them, and its scores.
+template <typename S>
+struct Scored {
+  const int32_t* kept;
+  int32_t count;  // blocks that were scored
+  const S* scores;
+};
+
+template <typename T, typename S>
+SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const RequestRecord& record,
+                                           int32_t layer, int64_t position,
+                                           const Scored<S>& scored) {
+  const Geometry& g = p.geometry;
+  const int64_t query = QuerySlot(position, g.tokens_per_slot);
+  const int64_t visible = VisibleSlots(position, g.tokens_per_slot);
+  int64_t seen = 0;
+  int64_t ignored = 0;
+  for (int32_t j = 0; j < scored.count; ++j) {
+    const int64_t first = int64_t{scored.kept ? scored.kept[j] : j} * g.block;
+    const int64_t end = std::min(first + g.block, visible);
+    const S* scores = scored.scores + int64_t{j} * g.block;
+    for (int64_t slot = first; slot < end;) {
+      const auto run = internal::RunAt<T>(p.state, record, g, layer, slot, end, query);
+      ignored += UpdateRun<T, S>(run, scores + (slot - first), p.weights);
+      slot += run.slots;
+      seen += run.slots;
+    }
+  }
+  internal::Count(p.counters[layer].scored_slots, seen);
+  internal::Count(p.counters[layer].nonfinite_scores, ignored);
+}
+
+template <typename T, typename S>
+SPIN_ALWAYS_INLINE void ObserveRow(const ObserveParams& p, const ScoredRow& row, int32_t layer,
+                                   const int32_t* kept, int32_t count) {
+  const RequestRecord& record = p.state.records[row.request];
+  const S* scores = static_cast<const S*>(p.scores.data) + layer * p.scores.layer_stride +
+                    row.score_row * p.scores.row_stride;
+  for (uint32_t draft = 0; draft < row.accepted; ++draft) {
+    ObserveVerifierRow<T, S>(p, record, layer, row.position + draft,
+                             {kept, count, scores + draft * p.scores.draft_stride});
+  }
+}
+
+using ObserveRowFn = void (*)(const ObserveParams&, const ScoredRow&, int32_t, const int32_t*,
+                              int32_t);
+
+SPIN_CPU_CLONES void ObserveF32F32(const ObserveParams& p, const ScoredRow& row, int32_t layer,
+                                   const int32_t* kept, int32_t count) {
+  ObserveRow<float, float>(p, row, layer, kept, count);
+}
+SPIN_CPU_CLONES void ObserveF32Bf16(const ObserveParams& p, const ScoredRow& row, int32_t layer,
+                                    const int32_t* kept, int32_t count) {
+  ObserveRow<float, Bf16>(p, row, layer, kept, count);
+}
+SPIN_CPU_CLONES void ObserveBf16F32(const ObserveParams& p, const ScoredRow& row, int32_t layer,
+                                    const int32_t* kept, int32_t count) {
+  ObserveRow<Bf16, float>(p, row, layer, kept, count);
+}
+SPIN_CPU_CLONES void ObserveBf16Bf16(const ObserveParams& p, const ScoredRow& row, int32_t layer,
+                                     const int32_t* kept, int32_t count) {
+  ObserveRow<Bf16, Bf16>(p, row, layer, kept, count);
+}
+
+ObserveRowFn RowFunction(Dtype state, Dtype scores) {
+  if (state == Dtype::kF32) return scores == Dtype::kF32 ? ObserveF32F32 : ObserveF32Bf16;
+  return scores == Dtype::kF32 ? ObserveBf16F32 : ObserveBf16Bf16;
+}
+
+void CountKept(const ListHeader& header, LayerCounters& counters) {
+  internal::Count(counters.considered_blocks, header.blocks);
+  internal::Count(counters.predicted_blocks, header.predicted);
+  internal::Count(counters.explored_blocks, header.explored);
+  internal::Count(counters.pinned_blocks, header.pinned);
+}
+
+void CountFull(int32_t blocks, LayerCounters& counters) {
+  internal::Count(counters.considered_blocks, blocks);
+  internal::Count(counters.full_blocks, blocks);
+}
+
+void ObserveLayer(const ObserveParams& p, ObserveRowFn observe_row, int32_t layer) {
+  for (int32_t r = 0; r < p.row_count; ++r) {
+    const ScoredRow& row = p.rows[r];
+    if (row.request == kPaddingRow) continue;
+    if (row.coverage == Coverage::kAll) {
+      const int32_t blocks = ExtentOf(row.position, row.next_n, p.geometry).blocks;
+      observe_row(p, row, layer, nullptr, blocks);
+      CountFull(blocks, p.counters[layer]);
+      continue;
+    }
+    const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
+    const uint32_t generation = p.state.records[row.request].generation;
+    if (!SameStamp(header.stamp, {p.epoch, generation, row.next_n, row.position})) continue;
+    observe_row(p, row, layer, p.lists.Blocks(row.buffer, row.request, layer), header.count);
+    CountKept(header, p.counters[layer]);
+  }
+}
+
+}  // namespace
+
+void ObserveCpu(const ObserveParams& p) {
+  const ObserveRowFn observe_row = RowFunction(p.geometry.state, p.scores.dtype);
+  for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
+    ObserveLayer(p, observe_row, layer);
+  }
+}
+
+}  // namespace spin::kernels
