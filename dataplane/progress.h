@@ -16,11 +16,13 @@ namespace spin::dataplane {
 // Why a row was refused. Mirrored by proto ErrorReason.
 enum class RowFault {
   kNone,
-  kInvalidField,  // a value is out of its range
-  kPosition,      // went backward, or jumped over tokens that nobody observed
-  kStaleList,     // the list that was used is not there (any more)
-  kCapacity,      // the request has too little state for its context
-  kInternal,      // the device failed
+  kInvalidField,    // a value is out of its range
+  kPosition,        // went backward, or jumped over tokens that nobody observed
+  kStaleList,       // the list that was used is not there (any more)
+  kCapacity,        // the request has too little state for its context
+  kUnknownRequest,  // no open request has this handle
+  kClosed,          // the request was closed while the step waited
+  kInternal,        // the device failed
 };
 
 struct RowVerdict {

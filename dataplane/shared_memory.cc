@@ -26,6 +26,11 @@ absl::Status FileError(absl::string_view doing, const std::string& path, int err
   return absl::ErrnoToStatus(error, absl::StrCat(doing, " ", path));
 }
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
 absl::StatusOr<std::byte*> Map(int fd, const std::string& path, size_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return FileError("cannot map", path, errno);
@@ -36,9 +41,10 @@ absl::StatusOr<std::byte*> Map(int fd, const std::string& path, size_t bytes) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(const std::string& path, size_t bytes) {
   SharedMemory memory;
-  memory.lock_fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
+  // Without a name until it is locked and whole: a creator killed before that leaves nothing behind, and
+  // RemoveAbandoned never sees an unlocked slab of a living process.
+  memory.lock_fd_ = open(DirectoryOf(path).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0660);
   if (memory.lock_fd_ < 0) return FileError("cannot create slab", path, errno);
-  memory.path_ = path;  // from here on the destructor removes the file
   if (flock(memory.lock_fd_, LOCK_EX | LOCK_NB) != 0 || fchmod(memory.lock_fd_, 0660) != 0) {
     return FileError("cannot lock slab", path, errno);
   }
@@ -49,6 +55,11 @@ absl::StatusOr<SharedMemory> SharedMemory::Create(const std::string& path, size_
                      ": enlarge that file system, or ask for less with --slab-bytes"));
   }
   if (error != 0) return FileError("cannot reserve slab", path, error);
+  const std::string unnamed = absl::StrCat("/proc/self/fd/", memory.lock_fd_);
+  if (linkat(AT_FDCWD, unnamed.c_str(), AT_FDCWD, path.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    return FileError("cannot name slab", path, errno);
+  }
+  memory.path_ = path;  // from here on the destructor removes the name
   absl::StatusOr<std::byte*> data = Map(memory.lock_fd_, path, bytes);
   if (!data.ok()) return data.status();
   memory.data_ = *data;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/device.h"
+#include "kernels/word.h"
 
 namespace spin::kernels {
 namespace {
@@ -43,6 +44,14 @@ class CpuDevice final : public Device {
   absl::Status Copy(void* to, const void* from, int64_t bytes, Stream) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return absl::OkStatus();
+  }
+  absl::Status WriteWord(uint64_t* word, uint64_t value, Stream) override {
+    Raise(*word, value);
+    return absl::OkStatus();
+  }
+  absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit, Stream) override {
+    if (WaitReached(*word, value, absl::Now() + limit)) return absl::OkStatus();
+    return absl::DeadlineExceededError("a timeline word was not reached in time");
   }
   absl::Status Synchronize(Stream) override { return absl::OkStatus(); }
 };

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "kernels/audit.h"
 #include "kernels/compact.h"
 #include "kernels/fill.h"
@@ -42,6 +43,14 @@ class Device {
   virtual absl::Status Audit(const AuditParams& params, Stream stream) = 0;
   virtual absl::Status Fill(const FillParams& params, Stream stream) = 0;
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, Stream stream) = 0;
+
+  // Stores `value` into a word in shared memory when the stream gets there.
+  virtual absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) = 0;
+
+  // Holds the stream until the word has reached `value`, at most `limit`: then DEADLINE_EXCEEDED from here
+  // (CPU) or from the next Synchronize (CUDA), and the stream goes on.
+  virtual absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit,
+                                Stream stream) = 0;
 
   // Waits until everything on the stream has run.
   virtual absl::Status Synchronize(Stream stream) = 0;

@@ -26,6 +26,12 @@ struct Bf16 {
 
 inline constexpr float kUnobserved = -std::numeric_limits<float>::infinity();
 
+// The largest value that stays finite when a state of type T stores it.
+template <typename T>
+inline constexpr float kLargest = std::numeric_limits<float>::max();
+template <>
+inline constexpr float kLargest<Bf16> = 0x1.fefffep127f;
+
 struct EmaWeights {
   float past;  // a
   float now;   // c

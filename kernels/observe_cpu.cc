@@ -4,7 +4,6 @@
 #include "kernels/observe.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/internal/count.h"
 #include "kernels/internal/state_run.h"
@@ -19,9 +18,8 @@ SPIN_ALWAYS_INLINE bool UpdateEntry(T& entry, float score, float share, float pa
   const float moved = past * old + share;  // compiled without FMA
   const float next = old == kUnobserved ? score : moved;
   const T stored = FromFloat<T>(next);
-  const float seen = ToFloat(stored);
-  const float size = seen < 0 ? -seen : seen;
-  const bool finite = size <= std::numeric_limits<float>::max();
+  const float size = next < 0 ? -next : next;
+  const bool finite = size <= kLargest<T>;  // of `next`: rounding to bf16 makes numbers of some NaN
   entry = finite ? stored : entry;
   return finite;
 }

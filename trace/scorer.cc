@@ -24,7 +24,7 @@ class Scorer::TilePairs {
     const size_t first_tile = static_cast<size_t>(layer) * scorer.tiles_;
     const size_t row = static_cast<size_t>(layer) * scorer.steps_ + step;
     const size_t head = row * scorer.head_groups_ * kHeadGroup;
-    kernel_ = scorer.kernel_;
+    kernel_ = scorer.kernel_.run;
     k_ = scorer.k_.data() + first_tile * scorer.dim_pairs_;
     scale_ = scorer.k_scale_.data() + first_tile;
     args_.q = scorer.q_.data() + head * 2 * scorer.dim_pairs_;
@@ -84,7 +84,7 @@ class Scorer::TilePairs {
   int written_ = 0;
 };
 
-Scorer::Scorer(const Trace& trace)
+Scorer::Scorer(const Trace& trace, NamedScoreKernel kernel)
     : layers_(trace.layers),
       steps_(trace.steps),
       heads_(trace.heads),
@@ -97,7 +97,7 @@ Scorer::Scorer(const Trace& trace)
       k_scale_(static_cast<size_t>(layers_) * tiles_),
       q_(static_cast<size_t>(layers_) * steps_ * head_groups_ * 2 * dim_pairs_ * kHeadGroup),
       w_(static_cast<size_t>(layers_) * steps_ * head_groups_ * kHeadGroup),
-      kernel_(PickScoreKernel()) {
+      kernel_(kernel) {
   for (int layer = 0; layer < layers_; ++layer) {
     DecodeKeys(trace, layer);
     for (int step = 0; step < steps_; ++step) DecodeQuery(trace, layer, step);
@@ -125,7 +125,8 @@ void Scorer::DecodeQuery(const Trace& trace, int layer, int step) {
     const int lane = head % kHeadGroup;
     w_[group * kHeadGroup + lane] = trace.w[source];
     for (int d = 0; d < dim_; ++d) {
-      q_[(group * 2 * dim_pairs_ + d) * kHeadGroup + lane] = kFp8ToFloat[trace.q[source * dim_ + d]];
+      q_[(group * 2 * dim_pairs_ + d) * kHeadGroup + lane] =
+          kFp8ToFloat[trace.q[source * dim_ + d]];
     }
   }
 }

@@ -23,8 +23,10 @@ namespace spin::trace {
 // nothing. The keys are held decoded: 2 bytes per slot and dimension, twice the trace's.
 class Scorer {
  public:
-  // Copies what it needs; the trace may be destroyed.
-  explicit Scorer(const Trace& trace);
+  // Copies what it needs; the trace may be destroyed. The kernel is the fastest one for this
+  // machine.
+  explicit Scorer(const Trace& trace) : Scorer(trace, RunnableScoreKernels().front()) {}
+  Scorer(const Trace& trace, NamedScoreKernel kernel);
 
   // Scores the slots of the listed blocks, in list order and without gaps: block j holds slots
   // [j * block, (j + 1) * block) and gives `block` scores, or fewer where the step's context ends.
@@ -37,6 +39,7 @@ class Scorer {
   // Returns the number written.
   int ScoreAll(int layer, int step, float* out) const;
 
+  const char* kernel_name() const { return kernel_.name; }
   int layers() const { return layers_; }
   int steps() const { return steps_; }
   int Context(int step) const { return first_query_ + step + 1; }  // slots that the step sees
@@ -58,7 +61,7 @@ class Scorer {
   std::vector<Lanes> k_scale_;  // [layers, tiles]
   std::vector<float> q_;        // [layers, steps, head_groups, 2 * dim_pairs, kHeadGroup]
   std::vector<float> w_;        // [layers, steps, head_groups, kHeadGroup]
-  ScoreKernel kernel_;
+  NamedScoreKernel kernel_;
 };
 
 }  // namespace spin::trace

@@ -103,13 +103,15 @@ void ScoreBaseline(const ScoreArgs& args, Lanes* z) {
 
 }  // namespace
 
-ScoreKernel PickScoreKernel() {
+std::vector<NamedScoreKernel> RunnableScoreKernels() {
+  std::vector<NamedScoreKernel> kernels;
 #if defined(__x86_64__)
   const bool fma = __builtin_cpu_supports("fma");
-  if (fma && __builtin_cpu_supports("avx512f")) return ScoreAvx512;
-  if (fma && __builtin_cpu_supports("avx2")) return ScoreAvx2;
+  if (fma && __builtin_cpu_supports("avx512f")) kernels.push_back({"avx512", ScoreAvx512});
+  if (fma && __builtin_cpu_supports("avx2")) kernels.push_back({"avx2", ScoreAvx2});
 #endif
-  return ScoreBaseline;
+  kernels.push_back({"baseline", ScoreBaseline});
+  return kernels;
 }
 
 }  // namespace spin::trace

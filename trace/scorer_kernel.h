@@ -5,11 +5,11 @@
 //
 // One kernel serves every slot of every call, and each lane keeps its order of operations: heads
 // ascending, within a head dimensions ascending, one accumulator. So a slot's score has the same
-// bits wherever in a call it is computed. The widest kernel that the machine can run is chosen at
-// run time.
+// bits wherever in a call it is computed. Which kernels exist depends on the machine.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace spin::trace {
 
@@ -42,7 +42,13 @@ struct ScoreArgs {
 // Writes the scores of both tiles to `z` [2]. A NaN in k, q, w or scale reaches the score.
 using ScoreKernel = void (*)(const ScoreArgs& args, Lanes* z);
 
-// The fastest kernel for this machine. Never null, and the same in every call.
-ScoreKernel PickScoreKernel();
+struct NamedScoreKernel {
+  const char* name;  // of the instruction set
+  ScoreKernel run;
+};
+
+// The kernels that this machine can run, fastest first; never empty. The last one, `baseline`, is
+// there on every machine.
+std::vector<NamedScoreKernel> RunnableScoreKernels();
 
 }  // namespace spin::trace

@@ -19,11 +19,11 @@ namespace spin::trace {
 // scores NaN or infinite. Whoever consumes the scores counts those.
 struct Trace {
   int layers = 0;
-  int slots = 0;        // of the last step's context, or more
+  int slots = 0;  // of the last step's context, or more
   int steps = 0;
   int heads = 0;
   int dim = 0;
-  int first_query = 0;  // query position of step 0, in slots
+  int first_query = 0;             // query position of step 0, in slots
   std::vector<int> layer_numbers;  // [layers], the model's own, ascending; a trace may skip layers
 
   std::vector<uint8_t> k;      // [layers, slots, dim], FP8 E4M3 codes
@@ -36,7 +36,8 @@ struct Trace {
   int Context(int step) const { return first_query + step + 1; }
 };
 
-// Reads and validates a trace (format: docs of `spin-trace/1`, a safetensors file).
+// Reads and validates a trace: a safetensors file with the tensors k, k_scale, q and w as above and
+// the metadata strings first_query, steps and layers ("[0, 4, 8]", the layer numbers).
 //
 // NOT_FOUND: no such file. INVALID_ARGUMENT: anything else that is wrong with it, in one sentence
 // that names the file and the field and says what was expected.

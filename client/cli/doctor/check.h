@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/cli/connection.h"
+
+// What `doctor` looks at. Each check is on its own; one that cannot be made says that it was
+// skipped.
+namespace spin::cli {
+
+enum class Outcome { kOk, kInfo, kWarn, kFail, kSkipped };
+
+struct Check {
+  std::string name;
+  Outcome outcome = Outcome::kOk;
+  std::string found;   // what was seen
+  std::string advice;  // what to do; empty if nothing
+};
+
+// From the path to a process that listens there and lets us in.
+std::vector<Check> CheckSocket(const std::string& path);
+
+// From the health service to a slab that can be mapped. `reachable`: whether CheckSocket found
+// nothing that makes these pointless.
+std::vector<Check> CheckServer(const std::string& path, bool reachable);
+
+// The machine: shared memory, GPU, MPS. `server` may be null.
+std::vector<Check> CheckHost(const v1::ServerInfo* server);
+
+}  // namespace spin::cli

@@ -1,0 +1,166 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/command.h"
+#include "client/cli/health.h"
+#include "client/cli/interrupt.h"
+#include "client/cli/replay/player.h"
+#include "client/cli/replay/replay_flags.h"
+#include "client/cli/replay/report.h"
+#include "client/cli/replay/server_counts.h"
+#include "client/cli/spawn/spawned_spind.h"
+#include "client/cli/terminal/progress.h"
+#include "trace/scorer.h"
+#include "trace/trace.h"
+
+namespace spin::cli {
+namespace {
+
+constexpr absl::Duration kReadyTimeout = absl::Seconds(10);
+
+constexpr char kFooter[] =
+    R"(Plays a recorded trace as an engine would: asks Spin for the blocks, scores only those, hands the
+scores back. Each layer and step is then compared with the full scan, outside the measured time. The
+first step scans everything and is left out of all shares, means and times.
+
+  sparsity   share of blocks that were not scored
+  miss       share of the true top-K in blocks that were not scored
+  recall     share of the true top-K that the engine's own top-K holds
+
+Examples:
+  spinctl replay --trace testdata/traces/small-8k.safetensors --topk 128 --sparsity 0.4
+  spinctl replay --trace long.safetensors --topk 2048 --sparsity 0.7 --executor sidecar --json
+  spinctl replay --trace long.safetensors --topk 2048 --audit-every 16 --hold)";
+
+// A refusal that is the trace's fault, not of spinctl's surroundings.
+absl::StatusOr<trace::Trace> Load(const ReplayFlags& flags) {
+  if (flags.trace.empty()) return absl::InvalidArgumentError("--trace is required");
+  if (flags.topk == 0) {
+    return absl::InvalidArgumentError(
+        "--topk is required: a trace does not say how many slots its indexer keeps");
+  }
+  absl::StatusOr<trace::Trace> loaded = trace::LoadTrace(flags.trace);
+  if (!loaded.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--trace: ", loaded.status().message()));
+  }
+  if (absl::Status status = CheckAgainstTrace(flags, *loaded); !status.ok()) return status;
+  return loaded;
+}
+
+absl::Status WaitUntilReady(Session* session) {
+  const absl::Time deadline = absl::Now() + kReadyTimeout;
+  for (;;) {
+    absl::Status status = session->WaitUntilReady(absl::Milliseconds(100));
+    if (status.ok() || absl::Now() > deadline) return status;
+    if (absl::Status interrupted = CheckInterrupt(); !interrupted.ok()) return interrupted;
+  }
+}
+
+// A session with its one request, ready to decode.
+struct Opened {
+  std::unique_ptr<Session> session;
+  Request request;
+};
+
+absl::StatusOr<Opened> Open(const SessionOptions& options) {
+  absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(options);
+  if (!session.ok()) return session.status();
+  if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
+  Request request = (*session)->OpenRequest("replay", options.model.max_slots);
+  if (absl::Status status = request.status(); !status.ok()) return status;
+  return Opened{*std::move(session), std::move(request)};
+}
+
+absl::StatusOr<PlayResult> PlayWithProgress(const trace::Scorer& scorer, const ReplayFlags& flags,
+                                            int steps, const Opened& opened) {
+  Progress progress("replay", steps, DetectTerminal(STDERR_FILENO), stderr, absl::Now());
+  return Play(scorer, flags, steps, opened.session.get(), opened.request,
+              [&](int done) { progress.Update(done, absl::Now()); });
+}
+
+void Warn(const std::string& text) { std::fputs(absl::StrCat(text, "\n").c_str(), stderr); }
+
+void WarnOfDoubts(const ReplayReport& report) {
+  if (const uint64_t rows = report.UnexpectedFallbacks(); rows > 0) {
+    Warn(absl::StrCat(
+        "spinctl replay: warning: ", rows, " of ", report.played.steps,
+        " steps kept all blocks out of doubt; the numbers are not those of the setting"));
+  }
+}
+
+std::string MetricsUrl(const Connection& connection) {
+  const auto list =
+      connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
+  if (!list.ok() || list->server().admin_address().empty()) return "";
+  return absl::StrCat("http://", list->server().admin_address(), "/metrics");
+}
+
+// Where to look while the replay runs. On stderr: JSON on stdout stays alone.
+void AnnounceMetrics(const Connection& connection) {
+  const std::string url = MetricsUrl(connection);
+  if (!url.empty()) Warn(absl::StrCat("spind serves metrics at ", url));
+}
+
+void Hold(const SpawnedSpind& spind) {
+  Warn(absl::StrCat("spind stays up until Ctrl-C:\n  curl ", MetricsUrl(spind.connection()),
+                    "\n  spinctl top --socket ", spind.socket()));
+  while (InterruptSignal() == 0) SleepUnlessInterrupted(absl::Hours(1));
+}
+
+absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flags,
+                           const trace::Trace& trace, const SpawnedSpind* own) {
+  if (absl::Status status = CheckHealth(connection); !status.ok()) return status;
+  const std::string client_name = absl::StrCat("spinctl replay ", getpid());
+  absl::StatusOr<Opened> opened =
+      Open(SessionOptionsFor(flags, trace, connection.socket(), client_name));
+  if (!opened.ok()) return opened.status();
+  AnnounceMetrics(connection);
+  const trace::Scorer scorer(trace);
+  const absl::StatusOr<PlayResult> played =
+      PlayWithProgress(scorer, flags, StepsOf(flags, trace), *opened);
+  if (!played.ok()) return played.status();
+  ReplayReport report = {flags, trace, *played, opened->session->stats(), std::nullopt};
+  absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
+  if (counts.ok()) report.server = *counts;
+  WarnOfDoubts(report);
+  const std::string text =
+      flags.common.json ? ReportJson(report) : ReportText(report, DetectTerminal(STDOUT_FILENO));
+  if (absl::Status status = Print(text); !status.ok()) return status;
+  if (flags.hold) Hold(*own);
+  return absl::OkStatus();
+}
+
+absl::Status RunReplay(const ReplayFlags& flags) {
+  const absl::StatusOr<trace::Trace> trace = Load(flags);
+  if (!trace.ok()) return trace.status();
+  if (!flags.common.socket.empty()) {
+    return ReplayThrough(Connection(flags.common.socket), flags, *trace, nullptr);
+  }
+  const auto spind = SpawnedSpind::Start(flags.spind, SlabBytesFor(flags, *trace));
+  if (!spind.ok()) return spind.status();
+  const absl::Status status = ReplayThrough((*spind)->connection(), flags, *trace, spind->get());
+  if (const std::string log = (*spind)->Log(); !log.empty())
+    Warn(absl::StrCat("spind said:\n", log));
+  return status;
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App* app, Action* action) {
+  const auto flags = std::make_shared<ReplayFlags>();
+  CLI::App* command = app->add_subcommand(
+      "replay", "Play a recorded trace through Spin, and measure what it costs");
+  command->footer(kFooter);
+  AddReplayFlags(command, flags.get());
+  command->callback([=] { *action = [flags] { return RunReplay(*flags); }; });
+}
+
+}  // namespace spin::cli

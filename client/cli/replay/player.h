@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/replay/engine.h"
+#include "client/cli/replay/quality.h"
+#include "client/cli/replay/replay_flags.h"
+#include "spin/session.h"
+#include "trace/scorer.h"
+
+namespace spin::cli {
+
+// What came out of playing a trace. Quality and times are over steps 1 on.
+struct PlayResult {
+  int steps = 0;  // played, the cold first one included
+  std::vector<QualityMeter> layers;
+  StepTimes mean;                // per step
+  double mean_scan_seconds = 0;  // per step: what scoring everything takes
+  bool exact = true;             // see Verdict::exact; in every layer of every step
+};
+
+// Plays `steps` steps of the trace through one request of the session. CANCELLED if interrupted.
+// `progress` is called after each step with the number of steps done.
+absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const ReplayFlags& flags, int steps,
+                                Session* session, const Request& request,
+                                const std::function<void(int)>& progress);
+
+}  // namespace spin::cli

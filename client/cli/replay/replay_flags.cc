@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/replay/replay_flags.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/values.h"
+#include "dataplane/layout.h"
+#include "dataplane/slab_header.h"
+#include "kernels/state.h"
+
+namespace spin::cli {
+namespace {
+
+constexpr size_t kLongestModelName = 128;         // limit of the contract
+constexpr uint64_t kSpareSlabBytes = 8ull << 20;  // headers, rounding, growth ahead of need
+
+// The file's name without its extension, as far as a model's name may have its characters.
+std::string ModelName(const std::string& path) {
+  std::string name = std::filesystem::path(path).stem().string();
+  std::replace_if(
+      name.begin(), name.end(),
+      [](unsigned char c) { return !absl::ascii_isalnum(c) && c != '-' && c != '.'; }, '_');
+  name.resize(std::min(name.size(), kLongestModelName));
+  return name.empty() ? "trace" : name;
+}
+
+absl::Status Invalid(absl::string_view field, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+}
+
+dataplane::SessionShape ShapeFor(const ReplayFlags& flags, const trace::Trace& trace) {
+  dataplane::SessionShape shape = {};
+  shape.geometry = {trace.layers, flags.block, flags.topk, /*tokens_per_slot=*/1,
+                    flags.bf16() ? kernels::Dtype::kBF16 : kernels::Dtype::kF32};
+  shape.max_slots = trace.Context(StepsOf(flags, trace) - 1);
+  shape.max_requests = 1;
+  shape.max_next_n = 1;
+  shape.scores = kernels::Dtype::kF32;
+  shape.staging = true;  // only the sidecar executor needs it; the rest is small beside it
+  return shape;
+}
+
+}  // namespace
+
+int StepsOf(const ReplayFlags& flags, const trace::Trace& trace) {
+  return flags.steps == 0 ? trace.steps : flags.steps;
+}
+
+absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& trace) {
+  if (flags.steps > trace.steps) {
+    return Invalid("--steps",
+                   absl::StrCat(flags.steps, " is more than the trace has, ", trace.steps));
+  }
+  if (StepsOf(flags, trace) < 2) {
+    return Invalid(flags.trace,
+                   "steps: 1 is too few; the first step scans everything, so there is "
+                   "nothing to measure before the second");
+  }
+  if (trace.layers > kernels::kMaxLayers) {
+    return Invalid(flags.trace, absl::StrCat("layers: ", trace.layers,
+                                             " are more than Spin takes, ", kernels::kMaxLayers));
+  }
+  const int64_t context = trace.Context(StepsOf(flags, trace) - 1);
+  if (context > kernels::kMaxSlots) {
+    return Invalid(flags.trace, absl::StrCat("slots: a context of ", context,
+                                             " is longer than Spin takes, ", kernels::kMaxSlots));
+  }
+  const size_t shares = flags.layer_sparsity.size();
+  if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
+    return Invalid("--layer-sparsity",
+                   absl::StrCat(shares, shares == 1 ? " value" : " values", " for ", trace.layers,
+                                " layers; give one for each"));
+  }
+  return absl::OkStatus();
+}
+
+SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& trace,
+                                 const std::string& socket, const std::string& client_name) {
+  SessionOptions options;
+  options.socket = socket;
+  options.model.name = ModelName(flags.trace);
+  options.model.layers = trace.layers;
+  options.model.block_slots = flags.block;
+  options.model.topk = flags.topk;
+  options.model.max_slots = trace.Context(StepsOf(flags, trace) - 1);
+  options.max_requests = 1;
+  options.executor = flags.sidecar() ? Executor::kSidecar : Executor::kInline;
+  options.state = flags.bf16() ? ElementType::kBFloat16 : ElementType::kFloat32;
+  options.client_name = client_name;
+  // An engine would rather score everything than wait; a replay wants the same numbers on a busy
+  // machine.
+  options.step_timeout = absl::Seconds(10);
+  options.control_timeout = absl::Seconds(10);
+  PolicyOverrides& policy = options.policy;
+  policy.sparsity = flags.sparsity;
+  policy.layer_sparsity = flags.layer_sparsity;
+  policy.exploration = flags.exploration;
+  policy.decay = flags.alpha;
+  policy.seed = flags.seed;
+  policy.audit_every = flags.audit_every;
+  policy.pin_first_block = flags.pin_first_block;
+  policy.enabled = true;
+  return options;
+}
+
+uint64_t SlabBytesFor(const ReplayFlags& flags, const trace::Trace& trace) {
+  const dataplane::SessionShape shape = ShapeFor(flags, trace);
+  const uint64_t region = dataplane::LayoutAt(dataplane::kSlabAlignment, shape).end;
+  const uint64_t pages = kernels::PagesFor(shape.max_slots);
+  return region + pages * kernels::PageBytes(shape.geometry) + kSpareSlabBytes;
+}
+
+void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
+  const std::vector<std::string> executors = {"inline", "sidecar"}, states = {"f32", "bf16"};
+  command->add_option("--trace", flags->trace, "Recorded trace, a safetensors file (required)")
+      ->type_name("FILE");
+  command
+      ->add_option("--topk", flags->topk, "K: slots that the indexer keeps, 1 to 2048 (required)")
+      ->check(IntegerIn(1, kernels::kMaxTopk))
+      ->type_name("K");
+  command->add_option("--sparsity", flags->sparsity, "Share of blocks to skip, in [0, 1)")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE")
+      ->capture_default_str();
+  command
+      ->add_option("--layer-sparsity", flags->layer_sparsity,
+                   "The same for each layer of the trace")
+      ->check(ShareBelowOne())
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...");
+  command->add_option("--exploration", flags->exploration, "Share of kept blocks drawn at random")
+      ->check(Share())
+      ->type_name("SHARE")
+      ->capture_default_str();
+  command->add_option("--alpha", flags->alpha, "Weight of the past in the averages, in [0, 1)")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE")
+      ->capture_default_str();
+  command
+      ->add_option("--executor", flags->executor, "Who runs Spin's kernels: this process or spind")
+      ->check(OneOf(executors))
+      ->type_name(ChoiceName(executors))
+      ->capture_default_str();
+  command
+      ->add_option("--audit-every", flags->audit_every,
+                   "Score a step in full with probability 1/N; 0: never")
+      ->check(IntegerIn(0, UINT32_MAX))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--seed", flags->seed, "Of exploration and audits")
+      ->check(Unsigned64())
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--state", flags->state, "Type of the moving averages")
+      ->check(OneOf(states))
+      ->type_name(ChoiceName(states))
+      ->capture_default_str();
+  command->add_option("--block", flags->block, "Slots per block: the indexer's KV page")
+      ->check(OneOf({"16", "32", "64", "128"}))
+      ->type_name("16|32|64|128")
+      ->capture_default_str();
+  command->add_option("--steps", flags->steps, "Play only the first N steps (2 or more)")
+      ->check(IntegerIn(2, INT32_MAX))
+      ->type_name("N");
+  command->add_flag("--pin-first-block", flags->pin_first_block,
+                    "Keep block 0 always (attention sink)");
+  CLI::Option* socket =
+      command
+          ->add_option("--socket", flags->common.socket,
+                       "Use the spind at this socket; without it, replay starts one of its own")
+          ->type_name("PATH");
+  command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
+      ->type_name("FILE")
+      ->excludes(socket);
+  command->add_flag("--hold", flags->hold, "Keep its own spind up afterwards, until Ctrl-C")
+      ->excludes(socket);
+  AddJsonFlag(command, &flags->common);
+}
+
+}  // namespace spin::cli

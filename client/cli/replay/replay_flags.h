@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "client/cli/command.h"
+#include "spin/options.h"
+#include "trace/trace.h"
+
+namespace spin::cli {
+
+// What `spinctl replay` was asked to do. The policy is always sent in full, so that a replay
+// depends on no default of the spind it meets.
+struct ReplayFlags {
+  CommonFlags common;  // an empty socket means a spind of our own, whatever $SPIN_SOCKET says
+  std::string trace;
+  std::string spind;  // program to start; empty: the one beside spinctl
+  int topk = 0;       // K; 0: not given
+  int block = 64;
+  int steps = 0;  // 0: all of the trace
+  double sparsity = 0.4;
+  std::vector<double> layer_sparsity;
+  double exploration = 0.05;
+  double alpha = 0.5;
+  uint64_t seed = 0;
+  uint32_t audit_every = 0;
+  bool pin_first_block = false;
+  std::string executor = "inline";
+  std::string state = "f32";
+  bool hold = false;
+
+  bool sidecar() const { return executor == "sidecar"; }
+  bool bf16() const { return state == "bf16"; }
+};
+
+// Flags whose range does not depend on the trace are checked while parsing.
+void AddReplayFlags(CLI::App* command, ReplayFlags* flags);
+
+// The rest: INVALID_ARGUMENT names the flag, or the trace if that exceeds a limit of Spin.
+absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& trace);
+
+// Steps to play.
+int StepsOf(const ReplayFlags& flags, const trace::Trace& trace);
+
+// The session an engine with this model would open.
+SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& trace,
+                                 const std::string& socket, const std::string& client_name);
+
+// Bytes a spind needs for this one session and its one request, with room to spare.
+uint64_t SlabBytesFor(const ReplayFlags& flags, const trace::Trace& trace);
+
+}  // namespace spin::cli

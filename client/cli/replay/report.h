@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cli/replay/player.h"
+#include "client/cli/replay/replay_flags.h"
+#include "client/cli/terminal/terminal.h"
+#include "spin/session.h"
+#include "trace/trace.h"
+
+namespace spin::cli {
+
+// What spind itself counted in the session.
+struct ServerCounts {
+  uint64_t epoch = 0;
+  std::string admin_address;
+  uint64_t audit_topk_slots = 0;
+  uint64_t audit_missed_slots = 0;
+};
+
+// All that there is to say about a replay.
+struct ReplayReport {
+  const ReplayFlags& flags;
+  const trace::Trace& trace;
+  const PlayResult& played;
+  SessionStats client;
+  std::optional<ServerCounts> server;  // unset if spind could not be asked any more
+
+  QualityMeter Total() const;
+  // Rows that kept all blocks out of doubt, except for the first step, which has no history.
+  uint64_t UnexpectedFallbacks() const;
+};
+
+std::string ReportJson(const ReplayReport& report);
+std::string ReportText(const ReplayReport& report, const Terminal& terminal);
+
+}  // namespace spin::cli

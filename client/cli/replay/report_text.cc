@@ -1,0 +1,130 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/replay/report.h"
+#include "client/cli/terminal/color.h"
+#include "client/cli/terminal/numbers.h"
+#include "client/cli/terminal/table.h"
+
+namespace spin::cli {
+namespace {
+
+constexpr double kMicros = 1e6;
+
+std::string Setting(const ReplayReport& report) {
+  const ReplayFlags& flags = report.flags;
+  const std::string sparsity =
+      flags.layer_sparsity.empty()
+          ? FormatPercent(flags.sparsity, 1)
+          : absl::StrCat("per layer ", absl::StrJoin(flags.layer_sparsity, ","));
+  return absl::StrFormat(
+      "%s: %s slots, %d layers, %d steps, one request\n"
+      "top-K %d, blocks of %d, %s executor, %s state\n"
+      "sparsity %s, exploration %s, alpha %g, audits %s\n",
+      flags.trace, FormatCount(report.trace.Context(report.played.steps - 1)), report.trace.layers,
+      report.played.steps, flags.topk, flags.block, flags.executor, flags.state, sparsity,
+      FormatPercent(flags.exploration, 1), flags.alpha,
+      flags.audit_every == 0 ? "never"
+                             : absl::StrCat("every ", flags.audit_every, " steps on average"));
+}
+
+std::vector<std::string> Row(const std::string& name, const QualityMeter& meter) {
+  const Quality quality = meter.Read();
+  return {name,
+          FormatPercent(quality.realized_sparsity, 1),
+          FormatPercent(quality.miss_mean, 3),
+          FormatPercent(quality.miss_p99, 2),
+          FormatPercent(quality.recall, 3),
+          FormatCount(meter.kept_slots()),
+          FormatCount(meter.considered_slots())};
+}
+
+std::string LayerTable(const ReplayReport& report, const Paint& paint) {
+  Table table({{"layer"},
+               {"sparsity"},
+               {"miss mean"},
+               {"miss p99"},
+               {"recall"},
+               {"scores computed"},
+               {"of all"}});
+  for (size_t i = 0; i < report.played.layers.size(); ++i) {
+    table.AddRow(Row(absl::StrCat(report.trace.layer_numbers[i]), report.played.layers[i]));
+  }
+  table.AddRule();
+  table.AddRow(Row("total", report.Total()));
+  return table.Render(paint);
+}
+
+std::string Times(const PlayResult& played) {
+  const StepTimes& mean = played.mean;
+  return absl::StrFormat(
+      "time per step   %s = Spin %s + scoring %s + top-K %s\n"
+      "                scoring everything takes %s\n",
+      FormatMicros(mean.all() * kMicros), FormatMicros(mean.spin * kMicros),
+      FormatMicros(mean.score * kMicros), FormatMicros(mean.topk * kMicros),
+      FormatMicros(played.mean_scan_seconds * kMicros));
+}
+
+std::string Exactness(const ReplayReport& report, const Paint& paint) {
+  return report.played.exact
+             ? paint(Tone::kGood, "every kept score equals the full scan's, bit by bit")
+             : paint(Tone::kBad, "NOT exact: a kept score differs from the full scan's (a bug)");
+}
+
+std::string Fallbacks(const ReplayReport& report, const Paint& paint) {
+  std::vector<std::string> counts;
+  for (int r = 0; r < kReasonCount; ++r) {
+    const Reason reason = static_cast<Reason>(r);
+    const uint64_t rows = report.client.rows_by_reason[r];
+    if (IsFallback(reason) && rows > 0)
+      counts.push_back(absl::StrCat(ReasonName(reason), " ", rows));
+  }
+  const std::string text = counts.empty() ? "none" : absl::StrJoin(counts, ", ");
+  if (report.UnexpectedFallbacks() > 0) return paint(Tone::kWarn, text);
+  return absl::StrCat(
+      text, counts.empty() ? "" : paint(Tone::kQuiet, " (the first step has no history)"));
+}
+
+std::string Audits(const ReplayReport& report) {
+  if (report.flags.audit_every == 0) return "";
+  const uint64_t rows = report.client.rows_by_reason[static_cast<int>(Reason::kAudit)];
+  std::string line = absl::StrCat("audits          ", rows, rows == 1 ? " step" : " steps");
+  if (report.server.has_value()) {
+    absl::StrAppend(&line, ": ", FormatCount(report.server->audit_missed_slots), " of ",
+                    FormatCount(report.server->audit_topk_slots),
+                    " top-K slots would have been missed");
+  }
+  return line + "\n";
+}
+
+// Settings that show the trade better than the one just seen.
+std::string Next(const ReplayReport& report, const Paint& paint) {
+  const ReplayFlags& flags = report.flags;
+  const double other = flags.sparsity < 0.55 ? 0.7 : 0.4;
+  const std::string base =
+      absl::StrCat("spinctl replay --trace ", flags.trace, " --topk ", flags.topk);
+  return absl::StrFormat(
+      "%s\n"
+      "  %s --sparsity %g\n"
+      "      skip %s blocks; watch the miss\n"
+      "  %s --sparsity %g --audit-every 16\n"
+      "      let spind measure its own miss rate, as it does in production\n"
+      "  %s --sparsity %g --hold\n"
+      "      keep spind up, to look at /metrics and 'spinctl top'\n",
+      paint(Tone::kStrong, "Try next:"), base, other, other > flags.sparsity ? "more" : "fewer",
+      base, flags.sparsity, base, flags.sparsity);
+}
+
+}  // namespace
+
+std::string ReportText(const ReplayReport& report, const Terminal& terminal) {
+  const Paint paint(terminal.color);
+  return absl::StrCat(Setting(report), "\n", LayerTable(report, paint), "\n", Times(report.played),
+                      "fallbacks       ", Fallbacks(report, paint), "\n", Audits(report),
+                      "check           ", Exactness(report, paint), "\n\n", Next(report, paint));
+}
+
+}  // namespace spin::cli

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/admin_http.h"
+
+#include <civetweb.h>
+#include <prometheus/text_serializer.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace spin::server {
+namespace {
+
+int Reply(mg_connection* connection, int code, const char* type, const std::string& body) {
+  const char* reason = code == 200 ? "OK" : code == 404 ? "Not Found" : code == 405
+                                                    ? "Method Not Allowed" : "Service Unavailable";
+  mg_printf(connection,
+            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+            code, reason, type, body.size());
+  const bool head = std::strcmp(mg_get_request_info(connection)->request_method, "HEAD") == 0;
+  if (!head) mg_write(connection, body.data(), body.size());
+  return code;
+}
+
+// Answers anything but GET and HEAD itself; 0 if the handler should go on.
+int RefuseMethod(mg_connection* connection) {
+  const std::string method = mg_get_request_info(connection)->request_method;
+  if (method == "GET" || method == "HEAD") return 0;
+  return Reply(connection, 405, "text/plain", "only GET is served here\n");
+}
+
+int Probe(mg_connection* connection, const std::function<bool()>& good) {
+  if (const int code = RefuseMethod(connection)) return code;
+  const bool ok = good();
+  return Reply(connection, ok ? 200 : 503, "text/plain", ok ? "ok\n" : "not yet\n");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
+    const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> metrics,
+    Probes probes) {
+  std::unique_ptr<AdminHttp> http(new AdminHttp(std::move(metrics), std::move(probes)));
+  const char* options[] = {"listening_ports", address.c_str(), "num_threads", "4",
+                           "request_timeout_ms", "5000", "enable_keep_alive", "no",
+                           "linger_timeout_ms", "0", nullptr};
+  mg_callbacks callbacks = {};
+  callbacks.log_message = [](const mg_connection*, const char*) { return 1; };  // told below
+  mg_init_data init = {};
+  init.callbacks = &callbacks;
+  init.user_data = http.get();
+  init.configuration_options = options;
+  char text[256] = "";
+  mg_error_data error = {};
+  error.text = text;
+  error.text_buffer_size = sizeof text;
+  errno = 0;
+  http->context_ = mg_start2(&init, &error);
+  if (http->context_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--admin-address: cannot listen on ", address, " (",
+                     errno != 0 ? std::strerror(errno) : text,
+                     "); choose a free port, or port 0 for any"));
+  }
+  mg_server_port port = {};
+  mg_get_server_ports(http->context_, 1, &port);
+  http->address_ = absl::StrCat(address.substr(0, address.rfind(':') + 1), port.port);
+  mg_set_request_handler(http->context_, "/metrics$", OnMetrics, http.get());
+  mg_set_request_handler(http->context_, "/livez$", OnLive, http.get());
+  mg_set_request_handler(http->context_, "/startupz$", OnStarted, http.get());
+  mg_set_request_handler(http->context_, "/", OnAnythingElse, http.get());
+  return http;
+}
+
+AdminHttp::AdminHttp(std::vector<std::shared_ptr<prometheus::Collectable>> metrics, Probes probes)
+    : metrics_(std::move(metrics)), probes_(std::move(probes)) {
+  mg_init_library(0);
+}
+
+AdminHttp::~AdminHttp() {
+  if (context_ != nullptr) mg_stop(context_);
+  mg_exit_library();
+}
+
+int AdminHttp::OnMetrics(mg_connection* connection, void* self) {
+  if (const int code = RefuseMethod(connection)) return code;
+  std::vector<prometheus::MetricFamily> families;
+  for (const auto& source : static_cast<AdminHttp*>(self)->metrics_) {
+    std::vector<prometheus::MetricFamily> part = source->Collect();
+    std::move(part.begin(), part.end(), std::back_inserter(families));
+  }
+  return Reply(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
+               prometheus::TextSerializer().Serialize(families));
+}
+
+int AdminHttp::OnLive(mg_connection* connection, void* self) {
+  return Probe(connection, static_cast<AdminHttp*>(self)->probes_.live);
+}
+
+int AdminHttp::OnStarted(mg_connection* connection, void* self) {
+  return Probe(connection, static_cast<AdminHttp*>(self)->probes_.started);
+}
+
+int AdminHttp::OnAnythingElse(mg_connection* connection, void*) {
+  return Reply(connection, 404, "text/plain", "try /metrics, /livez or /startupz\n");
+}
+
+}  // namespace spin::server

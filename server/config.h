@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "kernels/geometry.h"
+#include "server/policy.h"
+
+// How spind is started: flags, then environment (SPIND_...), then a config file, then defaults.
+namespace spin::server {
+
+struct Config {
+  std::string socket = "/run/spin/spind.sock";
+  std::string device = "cpu";
+  uint64_t slab_bytes = 256 << 20;
+  std::string shm_dir = "/dev/shm";
+  std::string admin_address = "127.0.0.1:9464";
+  std::vector<uid_t> allow_uids;  // default: spind's own user and root
+  Policy policy;
+  kernels::Dtype state_dtype = kernels::Dtype::kF32;
+  int step_queue = 256;
+  int control_queue = 256;
+  absl::Duration wait_limit = absl::Milliseconds(100);
+  absl::Duration quarantine = absl::Milliseconds(500);
+  std::string log_level = "info";
+  std::string log_format = "text";
+};
+
+// The config, or the exit code with which to leave at once: 0 after --help or --version, 2 after a mistake, which has
+// been explained on stderr in one sentence.
+struct ConfigOrExit {
+  std::optional<Config> config;
+  int exit_code = 0;
+};
+ConfigOrExit ReadConfig(int argc, char** argv);
+
+}  // namespace spin::server

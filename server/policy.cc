@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/policy.h"
+
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "server/refusal.h"
+
+namespace spin::server {
+namespace {
+
+absl::Status CheckRatio(double value, bool below_one, absl::string_view prefix,
+                        absl::string_view name) {
+  const bool ok = value >= 0 && (below_one ? value < 1 : value <= 1);  // false for NaN
+  if (ok) return absl::OkStatus();
+  return RefuseField(absl::StrCat(prefix, name),
+                     absl::StrCat(value, " is not in [0, 1", below_one ? ")" : "]"));
+}
+
+absl::Status CheckLayerSparsity(const v1::Policy& change, int layers, absl::string_view prefix) {
+  if (change.layer_sparsity().empty()) return absl::OkStatus();
+  if (change.layer_sparsity_size() != layers) {
+    return RefuseField(absl::StrCat(prefix, "layer_sparsity"),
+                       layers == 0 ? "needs a session, whose layers it can match"
+                                   : absl::StrCat("has ", change.layer_sparsity_size(),
+                                                  " values for ", layers, " layers"));
+  }
+  for (int i = 0; i < layers; ++i) {
+    const absl::Status status = CheckRatio(change.layer_sparsity(i), true, prefix,
+                                           absl::StrCat("layer_sparsity[", i, "]"));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+double Policy::TargetSparsity() const {
+  if (!enabled) return 0;
+  if (layer_sparsity.empty()) return sparsity;
+  return std::accumulate(layer_sparsity.begin(), layer_sparsity.end(), 0.0) /
+         static_cast<double>(layer_sparsity.size());
+}
+
+absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix) {
+  absl::Status status;
+  if (change.has_sparsity()) status.Update(CheckRatio(change.sparsity(), true, prefix, "sparsity"));
+  if (change.has_exploration()) {
+    status.Update(CheckRatio(change.exploration(), false, prefix, "exploration"));
+  }
+  if (change.has_decay()) status.Update(CheckRatio(change.decay(), true, prefix, "decay"));
+  status.Update(CheckLayerSparsity(change, layers, prefix));
+  return status;
+}
+
+void ApplyPolicy(const v1::Policy& change, Policy* policy) {
+  if (change.has_sparsity()) {
+    policy->sparsity = change.sparsity();
+    policy->layer_sparsity.clear();
+  }
+  if (!change.layer_sparsity().empty()) {
+    policy->layer_sparsity.assign(change.layer_sparsity().begin(), change.layer_sparsity().end());
+  }
+  if (change.has_exploration()) policy->exploration = change.exploration();
+  if (change.has_decay()) policy->decay = change.decay();
+  if (change.has_seed()) policy->seed = change.seed();
+  if (change.has_audit_every()) policy->audit_every = change.audit_every();
+  if (change.has_pin_first_block()) policy->pin_first_block = change.pin_first_block();
+  if (change.has_enabled()) policy->enabled = change.enabled();
+}
+
+v1::Policy ToProto(const Policy& policy) {
+  v1::Policy out;
+  out.set_sparsity(policy.sparsity);
+  out.mutable_layer_sparsity()->Assign(policy.layer_sparsity.begin(), policy.layer_sparsity.end());
+  out.set_exploration(policy.exploration);
+  out.set_decay(policy.decay);
+  out.set_seed(policy.seed);
+  out.set_audit_every(policy.audit_every);
+  out.set_pin_first_block(policy.pin_first_block);
+  out.set_enabled(policy.enabled);
+  return out;
+}
+
+kernels::Policy ToKernels(const Policy& policy, int layers) {
+  kernels::Policy out = {};
+  for (int layer = 0; layer < layers; ++layer) {
+    out.sparsity[layer] = policy.enabled ? policy.SparsityOf(layer) : 0;
+  }
+  out.exploration = policy.exploration;
+  out.decay = policy.decay;
+  out.seed = policy.seed;
+  out.audit_every = policy.enabled ? policy.audit_every : 0;
+  out.pin_first_block = policy.pin_first_block ? 1 : 0;
+  return out;
+}
+
+}  // namespace spin::server

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/policy.h"
+#include "spin/v1/policy.pb.h"
+
+// A policy in force: what the flags, a session's request and UpdatePolicy add up to.
+namespace spin::server {
+
+struct Policy {
+  double sparsity = 0.4;
+  std::vector<double> layer_sparsity;  // empty, or one for each layer
+  double exploration = 0.05;
+  double decay = 0.5;
+  uint64_t seed = 0;
+  uint32_t audit_every = 64;
+  bool pin_first_block = false;
+  bool enabled = true;
+
+  double SparsityOf(int layer) const {
+    return layer_sparsity.empty() ? sparsity : layer_sparsity[layer];
+  }
+  // Mean over layers; 0 if switched off.
+  double TargetSparsity() const;
+};
+
+// Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not known (then
+// per-layer values are refused). `prefix` is put before field names, such as "policy.".
+absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix);
+
+// Overlays the fields that are set. The change must have passed CheckPolicy.
+void ApplyPolicy(const v1::Policy& change, Policy* policy);
+
+v1::Policy ToProto(const Policy& policy);
+kernels::Policy ToKernels(const Policy& policy, int layers);
+
+}  // namespace spin::server

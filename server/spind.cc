@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/spind.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server_builder.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "server/codec.h"
+#include "server/process_metrics.h"
+#include "server/validate.h"
+#include "server/version.h"
+
+namespace spin::server {
+namespace {
+
+constexpr std::chrono::seconds kShutdownGrace(2);
+constexpr absl::Duration kStuck = absl::Seconds(10);  // longer than any work takes
+
+absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(const std::string& name) {
+  if (name == "cpu") return kernels::MakeCpuDevice();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--device: ", name, " is not a device of this build; use cpu"));
+}
+
+std::unique_ptr<grpc::Server> BuildServer(SpinService* service) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  builder.RegisterService(service);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  // Clients may ping an idle stream as often as they like: the socket is local.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 100);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  return builder.BuildAndStart();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config) {
+  auto lock = SocketLock::Take(config.socket);
+  if (!lock.ok()) return lock.status();
+  auto device = MakeDevice(config.device);
+  if (!device.ok()) return device.status();
+  auto slab = Slab::CreateInSharedMemory(config.shm_dir, config.slab_bytes);
+  if (!slab.ok()) return slab.status();
+  std::unique_ptr<Spind> spind(
+      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab)));
+  const absl::Status serving = spind->Serve(config);
+  if (!serving.ok()) return serving;
+  return spind;
+}
+
+Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
+             std::unique_ptr<Slab> slab)
+    : started_at_(absl::Now()),
+      lock_(std::move(lock)),
+      device_(std::move(device)),
+      slab_(std::move(slab)),
+      registry_(std::make_shared<prometheus::Registry>()),
+      rpc_metrics_(*registry_),
+      quarantine_(config.quarantine),
+      sessions_(&quarantine_),
+      executor_(config.wait_limit),
+      step_queue_("steps", config.step_queue),
+      control_queue_("control", config.control_queue) {}
+
+absl::Status Spind::Serve(const Config& config) {
+  auto peers = PeerWatcher::Create(
+      {.on_hangup = [this](uint64_t connection) { sessions_.EndUnattached(connection); },
+       .on_exit = [this](pid_t pid) { sessions_.EndProcess(pid); }});
+  if (!peers.ok()) return peers.status();
+  peers_ = *std::move(peers);
+
+  auto admin = AdminHttp::Start(
+      config.admin_address,
+      {registry_, std::make_shared<SessionMetrics>(&sessions_, [this] { return Gauges(); }),
+       std::make_shared<ProcessMetrics>()},
+      {.live = [this] { return !step_queue_.StuckFor(kStuck) && !control_queue_.StuckFor(kStuck); },
+       .started = [this] { return serving_.load(); }});
+  if (!admin.ok()) return admin.status();
+  admin_ = *std::move(admin);
+
+  service_ = std::make_unique<SpinService>(
+      ServiceParts{.slab = slab_.get(),
+                   .device = device_.get(),
+                   .sessions = &sessions_,
+                   .peers = peers_.get(),
+                   .executor = &executor_,
+                   .step_queue = &step_queue_,
+                   .control_queue = &control_queue_,
+                   .rpc_metrics = &rpc_metrics_,
+                   .default_state = config.state_dtype,
+                   .server_info = [this] { return Info(); }},
+      config.policy);
+  server_ = BuildServer(service_.get());
+  if (server_ == nullptr) return absl::InternalError("gRPC did not start");
+
+  auto listener = Listener::Start(config.socket, config.allow_uids, server_.get(), peers_.get());
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  serving_.store(true);
+  spdlog::info("spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
+               kVersion, config.socket, slab_->epoch(), std::string(device_->uuid()), slab_->bytes(),
+               admin_->address());
+  return absl::OkStatus();
+}
+
+Spind::~Spind() {
+  serving_.store(false);
+  listener_.reset();
+  if (service_ != nullptr) service_->Drain();
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+  step_queue_.Stop();
+  control_queue_.Stop();
+  admin_.reset();   // its handlers read the parts below
+  server_.reset();
+  peers_.reset();   // its callbacks end sessions
+}
+
+v1::ServerInfo Spind::Info() const {
+  v1::ServerInfo info;
+  info.set_version(kVersion);
+  info.set_epoch(slab_->epoch());
+  info.set_device_uuid(std::string(device_->uuid()));
+  info.set_slab_bytes(slab_->bytes());
+  info.set_slab_used_bytes(slab_->extents().used());
+  *info.mutable_started_at() = ToProto(started_at_);
+  info.set_admin_address(admin_->address());
+  info.set_process_id(getpid());
+  return info;
+}
+
+ServerGauges Spind::Gauges() const {
+  return {.slab_bytes = slab_->bytes(),
+          .used_bytes = slab_->extents().used(),
+          .quarantined_bytes = quarantine_.bytes(),
+          .connections = peers_->connections(),
+          .rejected_connections = peers_->rejected(),
+          .step_queue_depth = step_queue_.depth(),
+          .control_queue_depth = control_queue_.depth()};
+}
+
+}  // namespace spin::server

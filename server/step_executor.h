@@ -1,0 +1,32 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/session.h"
+#include "spin/v1/step.pb.h"
+
+// The sidecar executor: runs the decode steps of sessions on spind's device. Lives on the step thread, which alone
+// touches a request's history.
+namespace spin::server {
+
+class StepExecutor {
+ public:
+  // `wait_limit` bounds every wait for an engine's timeline word.
+  explicit StepExecutor(absl::Duration wait_limit) : wait_limit_(wait_limit) {}
+
+  // Observes the staged scores and predicts the next lists. Rows are refused one by one, in the response; the call
+  // fails only as a whole (session ended, engine's word not reached, device fault).
+  absl::Status Step(Session& session, const v1::StepRequest& request, v1::StepResponse* response);
+
+  // Applies the verdict on drafts that a Step left waiting, and predicts.
+  absl::Status CommitDrafts(Session& session, const v1::CommitDraftsRequest& request,
+                            v1::CommitDraftsResponse* response);
+
+ private:
+  const absl::Duration wait_limit_;
+};
+
+}  // namespace spin::server

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/totals.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace spin::server {
+namespace {
+
+using kernels::LayerCounters;
+
+// Every field of LayerCounters is a uint64_t total; seen as an array, so that none is forgotten.
+constexpr size_t kCounters = sizeof(LayerCounters) / sizeof(uint64_t);
+using CounterArray = std::array<uint64_t, kCounters>;
+static_assert(sizeof(CounterArray) == sizeof(LayerCounters));
+
+template <typename Combine>
+void ForEachCounter(const LayerCounters& from, LayerCounters* to, Combine combine) {
+  CounterArray a, b;
+  __builtin_memcpy(&a, &from, sizeof a);
+  __builtin_memcpy(&b, to, sizeof b);
+  for (size_t i = 0; i < kCounters; ++i) b[i] = combine(a[i], b[i]);
+  __builtin_memcpy(to, &b, sizeof b);
+}
+
+}  // namespace
+
+TimeTotals& TimeTotals::operator+=(const TimeTotals& other) {
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+  sum_seconds += other.sum_seconds;
+  return *this;
+}
+
+TimeTotals& TimeTotals::operator+=(const dataplane::TimeHistogram::Snapshot& other) {
+  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
+  sum_seconds += other.sum_seconds;
+  return *this;
+}
+
+SessionTotals& SessionTotals::operator+=(const SessionTotals& other) {
+  steps += other.steps;
+  if (layers.size() < other.layers.size()) layers.resize(other.layers.size());
+  for (size_t layer = 0; layer < other.layers.size(); ++layer) {
+    ForEachCounter(other.layers[layer], &layers[layer],
+                   [](uint64_t more, uint64_t sum) { return sum + more; });
+  }
+  for (int reason = 0; reason < kFallbackReasons; ++reason) {
+    fallback_rows[reason] += other.fallback_rows[reason];
+  }
+  predict_time += other.predict_time;
+  observe_time += other.observe_time;
+  return *this;
+}
+
+void RaiseTo(const LayerCounters& now, LayerCounters* total) {
+  ForEachCounter(now, total, [](uint64_t a, uint64_t b) { return std::max(a, b); });
+}
+
+void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total) {
+  const size_t count = std::min<size_t>(now.buckets_size(), total->buckets.size());
+  for (size_t i = 0; i < count; ++i) {
+    total->buckets[i] = std::max<uint64_t>(total->buckets[i], now.buckets(static_cast<int>(i)));
+  }
+  if (std::isfinite(now.sum_seconds())) {
+    total->sum_seconds = std::max(total->sum_seconds, now.sum_seconds());
+  }
+}
+
+}  // namespace spin::server

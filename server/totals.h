@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/time_histogram.h"
+#include "kernels/counters.h"
+#include "spin/v1/session.pb.h"
+
+// What is counted for a session, as plain sums: read from the slab, from the client's reports and from spind's own
+// work. Totals only grow, whatever a broken client writes.
+namespace spin::server {
+
+// Indexed by v1::FallbackReason; entry 0 is unused.
+inline constexpr int kFallbackReasons = v1::FallbackReason_MAX + 1;
+
+struct TimeTotals {
+  std::array<uint64_t, dataplane::kTimeBounds.size() + 1> buckets = {};
+  double sum_seconds = 0;
+
+  TimeTotals& operator+=(const TimeTotals& other);
+  TimeTotals& operator+=(const dataplane::TimeHistogram::Snapshot& other);
+};
+
+struct SessionTotals {
+  uint64_t steps = 0;
+  std::vector<kernels::LayerCounters> layers;
+  std::array<uint64_t, kFallbackReasons> fallback_rows = {};
+  TimeTotals predict_time;
+  TimeTotals observe_time;
+
+  // Layer by layer; the longer list of layers wins.
+  SessionTotals& operator+=(const SessionTotals& other);
+};
+
+// Takes over the larger of each pair of counters: a total that went backward is not believed.
+void RaiseTo(const kernels::LayerCounters& now, kernels::LayerCounters* total);
+
+// The same for what a client reports of itself. NaN, negative and absurd values change nothing.
+void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total);
+
+}  // namespace spin::server

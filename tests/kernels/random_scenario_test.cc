@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/kernels/scenario.h"
+
+namespace spin::kernels {
+namespace {
+
+class RandomScenarioTest : public DeviceTest {
+ protected:
+  void Run(uint64_t first_seed, int scenarios, int steps) {
+    for (uint64_t seed = first_seed; seed < first_seed + scenarios; ++seed) {
+      SCOPED_TRACE(::testing::Message() << "seed " << seed);
+      Scenario scenario(device_, seed);
+      for (int step = 0; step < steps; ++step) {
+        scenario.Step();
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+};
+SPIN_TEST_ON_EVERY_DEVICE(RandomScenarioTest);
+
+TEST_P(RandomScenarioTest, ListsStateAuditsAndCountersEqualTheModelAtEveryStep) {
+  Run(1, 300, 5);
+}
+
+TEST_P(RandomScenarioTest, LongLivesEqualTheModelAtEveryStep) { Run(100001, 20, 40); }
+
+}  // namespace
+}  // namespace spin::kernels

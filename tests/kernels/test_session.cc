@@ -1,0 +1,240 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/kernels/test_session.h"
+
+#include <algorithm>
+#include <random>
+
+#include "kernels/ema.h"
+
+namespace spin::kernels {
+namespace {
+
+constexpr int64_t kGap = kPageOffsetUnit;  // bytes before, between and after pages
+constexpr std::byte kGapByte{0xa5};
+
+int64_t PageCount(const SessionOptions& options) {
+  return options.max_requests * int64_t{PagesFor(options.max_slots)};
+}
+
+}  // namespace
+
+TestSession::TestSession(const TestDevice& device, const SessionOptions& options)
+    : device_(device),
+      options_(options),
+      max_blocks_(BlocksOf(options.max_slots, options.geometry.block)),
+      pages_(options.max_requests),
+      host_records_(options.max_requests),
+      slab_(device, PageCount(options) * (PageBytes(options.geometry) + kGap) + kGap),
+      records_(device, host_records_),
+      headers_(device, std::vector<ListHeader>(2 * options.max_requests * options.geometry.layers)),
+      blocks_(device, headers_.size() * max_blocks_),
+      block_scores_(device, size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
+      workspace_(device, SelectWorkspaceBytes(max_blocks_)),
+      counters_(device, std::vector<LayerCounters>(options.geometry.layers)) {
+  slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));
+  const int64_t stride = PageBytes(options.geometry) + kGap;
+  for (int64_t page = 0; page < PageCount(options); ++page) {
+    free_pages_.push_back(static_cast<uint32_t>((kGap + page * stride) / kPageOffsetUnit));
+  }
+  std::shuffle(free_pages_.begin(), free_pages_.end(), std::mt19937_64(options.page_seed));
+}
+
+TestSession::~TestSession() {
+  const std::vector<std::byte> bytes = slab_.Download();
+  const int64_t stride = PageBytes(options_.geometry) + kGap;
+  for (int64_t gap = 0; gap + kGap <= static_cast<int64_t>(bytes.size()); gap += stride) {
+    EXPECT_EQ(std::count(bytes.begin() + gap, bytes.begin() + gap + kGap, kGapByte), kGap)
+        << "written between the pages, at byte " << gap << " of the slab";
+  }
+}
+
+void TestSession::Open(uint32_t request, int64_t slots, uint64_t key_hash) {
+  host_records_[request] = {.generation = 1, .page_count = 0, .key_hash = key_hash, .pages = {}};
+  free_pages_.insert(free_pages_.end(), pages_[request].begin(), pages_[request].end());
+  pages_[request].clear();
+  Grow(request, slots);
+}
+
+void TestSession::Grow(uint32_t request, int64_t slots) {
+  std::vector<uint32_t> fresh;
+  while (capacity(request) < slots) {
+    ASSERT_FALSE(free_pages_.empty());
+    fresh.push_back(free_pages_.back());
+    pages_[request].push_back(free_pages_.back());
+    free_pages_.pop_back();
+  }
+  device_.Finish(device_->Fill({.geometry = geometry(),
+                                .slab = slab_.data(),
+                                .pages = fresh.data(),
+                                .page_count = static_cast<int32_t>(fresh.size()),
+                                .zero_init = options_.zero_init},
+                               {}));
+  WriteRecord(request);
+}
+
+void TestSession::SetGeneration(uint32_t request, uint32_t generation) {
+  host_records_[request].generation = generation;
+  WriteRecord(request);
+}
+
+void TestSession::WriteRecord(uint32_t request) {
+  RequestRecord& record = host_records_[request];
+  record.page_count = static_cast<uint32_t>(pages_[request].size());
+  std::fill(std::begin(record.pages), std::end(record.pages), UINT32_MAX);  // not to be followed
+  std::copy(pages_[request].begin(), pages_[request].end(), record.pages);
+  records_.Upload({record}, request);
+}
+
+ListTable TestSession::lists() const {
+  return {headers_.data(), blocks_.data(), options_.max_requests, geometry().layers, max_blocks_};
+}
+
+void TestSession::Predict(const std::vector<Row>& rows) { Predict(rows, all_layers()); }
+
+void TestSession::Predict(const std::vector<Row>& rows, LayerRange layers) {
+  const DeviceArray<Row> device_rows(device_, rows);
+  device_.Finish(device_->Predict({.geometry = geometry(),
+                                   .state = {slab_.data(), records_.data()},
+                                   .layers = layers,
+                                   .rows = device_rows.data(),
+                                   .row_count = static_cast<int32_t>(rows.size()),
+                                   .max_blocks = max_blocks_,
+                                   .block_scores = block_scores_.data()},
+                                  {}));
+}
+
+void TestSession::Select(const std::vector<Row>& rows, const Policy& policy) {
+  Select(rows, policy, all_layers());
+}
+
+void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, LayerRange layers) {
+  const DeviceArray<Row> device_rows(device_, rows);
+  const DeviceArray<Policy> device_policy(device_, std::vector<Policy>{policy});
+  device_.Finish(device_->Select({.geometry = geometry(),
+                                  .state = {slab_.data(), records_.data()},
+                                  .layers = layers,
+                                  .rows = device_rows.data(),
+                                  .row_count = static_cast<int32_t>(rows.size()),
+                                  .max_blocks = max_blocks_,
+                                  .block_scores = block_scores_.data(),
+                                  .policy = device_policy.data(),
+                                  .epoch = kEpoch,
+                                  .lists = lists(),
+                                  .workspace = workspace_.data()},
+                                 {}));
+}
+
+void TestSession::Observe(const std::vector<ScoredRow>& rows, const ScoreTensor& scores,
+                          double decay) {
+  Observe(rows, scores, decay, all_layers());
+}
+
+void TestSession::Observe(const std::vector<ScoredRow>& rows, const ScoreTensor& scores,
+                          double decay, LayerRange layers) {
+  const DeviceArray<ScoredRow> device_rows(device_, rows);
+  const DeviceArray<std::byte> data(device_, Pack(scores.values, scores.dtype));
+  device_.Finish(device_->Observe({.geometry = geometry(),
+                                   .state = {slab_.data(), records_.data()},
+                                   .layers = layers,
+                                   .rows = device_rows.data(),
+                                   .row_count = static_cast<int32_t>(rows.size()),
+                                   .epoch = kEpoch,
+                                   .lists = lists(),
+                                   .scores = {data.data(), scores.dtype, scores.layer_stride,
+                                              scores.row_stride, scores.draft_stride},
+                                   .weights = WeightsOf(decay),
+                                   .counters = counters_.data()},
+                                  {}));
+}
+
+std::vector<AuditResult> TestSession::Audit(const std::vector<ScoredRow>& rows,
+                                            const ScoreTensor& scores) {
+  const DeviceArray<ScoredRow> device_rows(device_, rows);
+  const DeviceArray<std::byte> data(device_, Pack(scores.values, scores.dtype));
+  const DeviceArray<AuditResult> results(device_, geometry().layers * rows.size());
+  device_.Finish(device_->Audit({.geometry = geometry(),
+                                 .state = {slab_.data(), records_.data()},
+                                 .layers = all_layers(),
+                                 .rows = device_rows.data(),
+                                 .row_count = static_cast<int32_t>(rows.size()),
+                                 .epoch = kEpoch,
+                                 .lists = lists(),
+                                 .scores = {data.data(), scores.dtype, scores.layer_stride,
+                                            scores.row_stride, scores.draft_stride},
+                                 .counters = counters_.data(),
+                                 .results = results.data()},
+                                {}));
+  return results.Download();
+}
+
+std::vector<float> TestSession::BlockScores(int32_t layer, int32_t row, int32_t row_count,
+                                            int32_t blocks) {
+  return block_scores_.Download((size_t{1} * layer * row_count + row) * max_blocks_, blocks);
+}
+
+void TestSession::SetBlockScores(int32_t layer, int32_t row, int32_t row_count,
+                                 const std::vector<float>& scores) {
+  block_scores_.Upload(scores, (size_t{1} * layer * row_count + row) * max_blocks_);
+}
+
+StoredList TestSession::SelectFrom(const std::vector<float>& scores, const Row& row,
+                                   const Policy& policy) {
+  SetBlockScores(0, 0, 1, scores);
+  Select({row}, policy, {0, 1});
+  return List(row.buffer, row.request, 0);
+}
+
+StoredList TestSession::List(uint32_t buffer, uint32_t request, int32_t layer) {
+  const int64_t index = lists().Index(buffer, request, layer);
+  const ListHeader header = headers_.Download(index, 1)[0];
+  const int32_t count = std::clamp(header.count, 0, max_blocks_);
+  return {header, blocks_.Download(index * max_blocks_, count)};
+}
+
+void TestSession::SetHeader(uint32_t buffer, uint32_t request, int32_t layer,
+                            const ListHeader& header) {
+  headers_.Upload({header}, lists().Index(buffer, request, layer));
+}
+
+std::vector<float> TestSession::Average(uint32_t request, int32_t layer, bool by_distance) {
+  const int64_t bytes = kPageSlots * DtypeBytes(geometry().state);
+  std::vector<float> out;
+  for (const uint32_t page : pages_[request]) {
+    const int64_t at = int64_t{page} * kPageOffsetUnit + (2 * layer + by_distance) * bytes;
+    std::vector<float> values = Unpack(slab_.Download(at, bytes), geometry().state);
+    if (by_distance) std::reverse(values.begin(), values.end());
+    out.insert(out.end(), values.begin(), values.end());
+  }
+  return out;
+}
+
+void TestSession::SetAverage(uint32_t request, int32_t layer, bool by_distance,
+                             std::vector<float> values) {
+  const int64_t bytes = kPageSlots * DtypeBytes(geometry().state);
+  values.resize(capacity(request), kUnobserved);
+  auto page_values = values.begin();
+  for (const uint32_t page : pages_[request]) {
+    std::vector<float> part(page_values, page_values + kPageSlots);
+    page_values += kPageSlots;
+    if (by_distance) std::reverse(part.begin(), part.end());
+    const int64_t at = int64_t{page} * kPageOffsetUnit + (2 * layer + by_distance) * bytes;
+    slab_.Upload(Pack(part, geometry().state), at);
+  }
+}
+
+std::vector<float> TestSession::V(uint32_t request, int32_t layer) {
+  return Average(request, layer, false);
+}
+std::vector<float> TestSession::D(uint32_t request, int32_t layer) {
+  return Average(request, layer, true);
+}
+void TestSession::SetV(uint32_t request, int32_t layer, const std::vector<float>& values) {
+  SetAverage(request, layer, false, values);
+}
+void TestSession::SetD(uint32_t request, int32_t layer, const std::vector<float>& values) {
+  SetAverage(request, layer, true, values);
+}
+
+}  // namespace spin::kernels
