@@ -39,6 +39,7 @@ absl::Status AttachStream::TakeMessage() {
     return RefuseField("session_id", "changed within the stream");
   }
   if (message_.has_report()) session_->TakeReport(message_.report());
+  if (message_.closing()) sessions_->End(session_->identity().id, EndReason::kClosed);
   return absl::OkStatus();
 }
 

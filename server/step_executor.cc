@@ -126,11 +126,17 @@ RowVerdict CheckRanges(const v1::StepRow& row, uint32_t max_next_n) {
   return {};
 }
 
+// What becomes of one row, beside its verdict.
+struct RowFate {
+  bool observed = false;
+  bool audit = false;
+};
+
 class RowPlanner {
  public:
   RowPlanner(Session& session, StepPlan& plan) : session_(session), plan_(plan) {}
 
-  RowVerdict PlanStep(const v1::StepRow& row, uint32_t score_row, bool* audit) {
+  RowVerdict PlanStep(const v1::StepRow& row, uint32_t score_row, RowFate* fate) {
     RowVerdict verdict = CheckRanges(row, static_cast<uint32_t>(shape().max_next_n));
     Request* request = nullptr;
     if (verdict.ok()) verdict = plan_.Take(row.handle(), &request);
@@ -138,12 +144,13 @@ class RowPlanner {
     if (row.coverage() != v1::COVERAGE_UNSPECIFIED) {
       verdict = PlanScored(*request, row, score_row);
       if (!verdict.ok()) return verdict;
+      fate->observed = true;
       if (request->step_state().pending.next_n > 0) return {};  // predicts after the verdict
     }
-    return PlanNext(*request, row.next_position(), row.next_next_n(), 1 - row.buffer(), audit);
+    return PlanNext(*request, row.next_position(), row.next_next_n(), 1 - row.buffer(), fate);
   }
 
-  RowVerdict PlanCommit(const v1::CommitRow& row, bool* audit) {
+  RowVerdict PlanCommit(const v1::CommitRow& row, RowFate* fate) {
     Request* request = nullptr;
     if (RowVerdict verdict = plan_.Take(row.handle(), &request); !verdict.ok()) return verdict;
     kernels::ScoredRow pending = request->step_state().pending;
@@ -158,7 +165,8 @@ class RowPlanner {
     }
     pending.accepted = row.accepted();
     plan_.Observe(*request, pending);
-    return PlanNext(*request, row.next_position(), row.next_next_n(), 1 - pending.buffer, audit);
+    fate->observed = true;
+    return PlanNext(*request, row.next_position(), row.next_next_n(), 1 - pending.buffer, fate);
   }
 
  private:
@@ -192,12 +200,12 @@ class RowPlanner {
   }
 
   RowVerdict PlanNext(Request& request, uint64_t position, uint32_t next_n, uint32_t buffer,
-                      bool* audit) {
+                      RowFate* fate) {
     const auto next = static_cast<int64_t>(position);
     const RowVerdict verdict =
         dataplane::CheckNext(request.step_state().progress, request.capacity_slots(),
                              shape().geometry, next, next_n);
-    if (verdict.ok()) *audit = plan_.Predict(request, next, next_n, buffer);
+    if (verdict.ok()) fate->audit = plan_.Predict(request, next, next_n, buffer);
     return verdict;
   }
 
@@ -210,10 +218,11 @@ void PlanRows(const google::protobuf::RepeatedPtrField<Row>& rows, Response* res
               PlanRow plan_row) {
   for (int i = 0; i < rows.size(); ++i) {
     v1::StepRowResult& result = *response->add_results();
-    bool audit = false;
-    const RowVerdict verdict = plan_row(rows[i], static_cast<uint32_t>(i), &audit);
+    RowFate fate;
+    const RowVerdict verdict = plan_row(rows[i], static_cast<uint32_t>(i), &fate);
     if (!verdict.ok()) *result.mutable_error() = ToProto(verdict, absl::StrCat("rows[", i, "]"));
-    result.set_audit(audit);
+    result.set_observed(fate.observed);
+    result.set_audit(fate.audit);
   }
 }
 
@@ -243,8 +252,8 @@ absl::Status StepExecutor::Step(Session& session, const v1::StepRequest& request
   StepPlan plan(session);
   RowPlanner planner(session, plan);
   PlanRows(request.rows(), response,
-           [&](const v1::StepRow& row, uint32_t score_row, bool* audit) {
-             return planner.PlanStep(row, score_row, audit);
+           [&](const v1::StepRow& row, uint32_t score_row, RowFate* fate) {
+             return planner.PlanStep(row, score_row, fate);
            });
   response->set_policy_epoch(plan.policy_epoch());
   return plan.Run(request.done_timeline());
@@ -257,8 +266,8 @@ absl::Status StepExecutor::CommitDrafts(Session& session, const v1::CommitDrafts
   if (!status.ok()) return status;
   StepPlan plan(session);
   RowPlanner planner(session, plan);
-  PlanRows(request.rows(), response, [&](const v1::CommitRow& row, uint32_t, bool* audit) {
-    return planner.PlanCommit(row, audit);
+  PlanRows(request.rows(), response, [&](const v1::CommitRow& row, uint32_t, RowFate* fate) {
+    return planner.PlanCommit(row, fate);
   });
   response->set_policy_epoch(plan.policy_epoch());
   return plan.Run(request.done_timeline());

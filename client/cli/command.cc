@@ -5,6 +5,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <memory>
+
+#include "client/cli/help_formatter.h"
 
 namespace spin::cli {
 namespace {
@@ -41,7 +44,9 @@ void AddJsonFlag(CLI::App* command, CommonFlags* flags) {
 
 void AddAllCommands(CLI::App* app, Action* action) {
   app->set_version_flag("--version", "spinctl " SPIN_VERSION, "Print the version and exit");
-  app->get_formatter()->column_width(34);
+  const auto formatter = std::make_shared<HelpFormatter>();
+  formatter->column_width(34);
+  app->formatter(formatter);  // commands added below inherit it
   app->footer(kFooter);
   AddReplayCommand(app, action);
   AddStatusCommand(app, action);

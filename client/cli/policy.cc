@@ -163,7 +163,9 @@ absl::Status RunSet(const PolicyFlags& flags) {
 }
 
 void AddValueFlags(CLI::App* command, PolicyFlags* flags) {
-  command->add_option("--sparsity", flags->sparsity, "Share of blocks to skip, in [0, 1); alone, it drops per-layer values")
+  command
+      ->add_option("--sparsity", flags->sparsity,
+                   "Share of blocks to skip, in [0, 1); alone, it drops per-layer values")
       ->check(ShareBelowOne())
       ->type_name("SHARE");
   command->add_option("--layer-sparsity", flags->layer_sparsity, "The same for each layer")

@@ -10,7 +10,8 @@
 namespace spin::kernels {
 namespace {
 
-// A row of `blocks` blocks, of which the last `tail` hold new slots; one verifier row and a top-K of 1.
+// A row of `blocks` blocks, of which the last `tail` hold new slots; one verifier row and a top-K
+// of 1.
 struct Question {
   int32_t blocks = 100;
   int32_t tail = 1;

@@ -31,7 +31,8 @@ class CompactTest : public DeviceTest {
     const DeviceArray<Row> device_rows(device_, rows);
     const DeviceArray<int32_t> device_table(device_, table);
     const size_t layers = session.geometry().layers;
-    const DeviceArray<int32_t> kept(device_, std::vector<int32_t>(layers * table.size(), kUntouched));
+    const DeviceArray<int32_t> kept(device_,
+                                    std::vector<int32_t>(layers * table.size(), kUntouched));
     const DeviceArray<int32_t> slots(
         device_, std::vector<int32_t>(layers * rows.size() * kMaxNextN, kUntouched));
     device_.Finish(

@@ -27,5 +27,26 @@ TEST_P(DeviceTest, CopiesWithinItsMemory) {
   EXPECT_EQ(to.Download(), from.Download());
 }
 
+TEST_P(DeviceTest, WritesAWord) {
+  const DeviceArray<uint64_t> words(device_, std::vector<uint64_t>{1, 2});
+  device_.Finish(device_->WriteWord(words.data() + 1, uint64_t{1} << 40, {}));
+  EXPECT_EQ(words.Download(), (std::vector<uint64_t>{1, uint64_t{1} << 40}));
+}
+
+TEST_P(DeviceTest, WaitsUntilAWordHasReachedAValue) {
+  const DeviceArray<uint64_t> word(device_, std::vector<uint64_t>{5});
+  device_.Finish(device_->WaitWord(word.data(), 5, absl::Minutes(1), {}));
+  device_.Finish(device_->WaitWord(word.data(), 4, absl::ZeroDuration(), {}));
+}
+
+TEST_P(DeviceTest, WaitIsBoundedAndTheStreamGoesOn) {
+  const DeviceArray<uint64_t> word(device_, std::vector<uint64_t>{5});
+  absl::Status waited = device_->WaitWord(word.data(), 6, absl::Milliseconds(1), {});
+  if (waited.ok()) waited = device_->Synchronize({});
+  EXPECT_EQ(waited.code(), absl::StatusCode::kDeadlineExceeded);
+  device_.Finish(device_->WriteWord(word.data(), 7, {}));
+  EXPECT_EQ(word.Download(), (std::vector<uint64_t>{7}));
+}
+
 }  // namespace
 }  // namespace spin::kernels

@@ -14,9 +14,9 @@
 
 #include "kernels/device.h"
 
-// One suite for every implementation of kernels::Device: a test is a TEST_P of a DeviceTest, and a test
-// executable says in backend_*.cc which implementation it runs against. Memory of the device is only touched
-// through DeviceArray, so that it may be a GPU's.
+// One suite for every implementation of kernels::Device: a test is a TEST_P of a DeviceTest, and a
+// test executable says in backend_*.cc which implementation it runs against. Memory of the device
+// is only touched through DeviceArray, so that it may be a GPU's.
 namespace spin::kernels {
 
 // An implementation under test.

@@ -22,8 +22,8 @@ std::vector<uint32_t> Keys(const ExplorationDraw& draw) {
   return keys;
 }
 
-// Expected values: Philox4x32-10 written anew in Python. Tensor-parallel ranks of other versions of Spin and
-// replays of old traces rely on them.
+// Expected values: Philox4x32-10 written anew in Python. Tensor-parallel ranks of other versions of
+// Spin and replays of old traces rely on them.
 TEST(ExplorationTest, KeysAreTheTop11BitsOfPhiloxHalfWords) {
   EXPECT_THAT(Keys(DrawBlocks(0, 0, 0, 0, 0)),
               ElementsAre(1862, 817, 1580, 1803, 1378, 1506, 1758, 1240));

@@ -68,9 +68,8 @@ TEST_P(ExploredBlocksTest, AreThoseLeftWithTheSmallestKeys) {
   };
   std::vector<int32_t> left;  // 53 blocks are predicted, block 99 is pinned
   for (int32_t block = 53; block < 99; ++block) left.push_back(block);
-  std::sort(left.begin(), left.end(), [&](int32_t a, int32_t b) {
-    return std::pair(key(a), a) < std::pair(key(b), b);
-  });
+  std::sort(left.begin(), left.end(),
+            [&](int32_t a, int32_t b) { return std::pair(key(a), a) < std::pair(key(b), b); });
   const std::vector<int32_t> smallest(left.begin(), left.begin() + 6);
   EXPECT_THAT(ExploredAt(kPosition, kKeyHash, policy),
               ::testing::UnorderedElementsAreArray(smallest));
@@ -82,9 +81,9 @@ TEST_P(ExploredBlocksTest, TiesOfTheKeysGoToTheLowerBlock) {
   session.Open(0, 100, kKeyHash);
   const Row row = RowAt((1 << 18) - 1);
   const std::vector<float> scores = Scores(16384);
-  EXPECT_EQ(session.SelectFrom(scores, row, Exploring(0.5)).blocks,
-            reference::Select(scores, {kKeyHash, 0, row.position, 1}, kGeometry, Exploring(0.5))
-                .blocks);
+  EXPECT_EQ(
+      session.SelectFrom(scores, row, Exploring(0.5)).blocks,
+      reference::Select(scores, {kKeyHash, 0, row.position, 1}, kGeometry, Exploring(0.5)).blocks);
 }
 
 TEST_P(ExploredBlocksTest, DependOnSeedKeyLayerAndPosition) {

@@ -21,11 +21,9 @@ class RandomScenarioTest : public DeviceTest {
 };
 SPIN_TEST_ON_EVERY_DEVICE(RandomScenarioTest);
 
-TEST_P(RandomScenarioTest, ListsStateAuditsAndCountersEqualTheModelAtEveryStep) {
-  Run(1, 300, 5);
-}
+TEST_P(RandomScenarioTest, ListsStateAuditsAndCountersEqualTheModelAtEveryStep) { Run(1, 300, 4); }
 
-TEST_P(RandomScenarioTest, LongLivesEqualTheModelAtEveryStep) { Run(100001, 20, 40); }
+TEST_P(RandomScenarioTest, LongLivesEqualTheModelAtEveryStep) { Run(100001, 15, 30); }
 
 }  // namespace
 }  // namespace spin::kernels

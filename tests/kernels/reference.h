@@ -16,9 +16,9 @@
 #include "kernels/geometry.h"
 #include "kernels/policy.h"
 
-// The algorithm once more, from its description (docs/architecture.md, "The algorithm") and by brute force:
-// dense vectors, full sorts, one slot at a time. Shares no code with kernels/ but the exploration keys. What
-// it computes is what every kernels::Device must compute, bit by bit.
+// The algorithm once more, from its description and by brute force: dense vectors, full sorts, one
+// slot at a time. Shares no code with kernels/ but the exploration keys. What it computes is what
+// every kernels::Device must compute, bit by bit.
 namespace spin::kernels::reference {
 
 inline constexpr float kCold = -std::numeric_limits<float>::infinity();
@@ -42,8 +42,8 @@ inline float RoundToBf16(float value) {
   return static_cast<float>(rounded);
 }
 
-// One average after the score z. Products of two floats are exact in double, and a sum of two floats rounds
-// the same by way of double: so these are three roundings to float, without FMA.
+// One average after the score z. Products of two floats are exact in double, and a sum of two
+// floats rounds the same by way of double: so these are three roundings to float, without FMA.
 inline float Average(float old, float z, double alpha, Dtype state) {
   float next = z;
   if (old != kCold) {
@@ -59,8 +59,8 @@ struct Budget {
   int32_t explored;
 };
 
-inline Budget BudgetOf(int32_t blocks, int32_t pinned, int32_t next_n, const Geometry& g, double rho,
-                       double gamma) {
+inline Budget BudgetOf(int32_t blocks, int32_t pinned, int32_t next_n, const Geometry& g,
+                       double rho, double gamma) {
   const auto topk = static_cast<int32_t>(std::ceil(static_cast<double>(g.topk) / g.block));
   const auto skip = static_cast<int32_t>(std::floor(rho * blocks + 1e-9));
   const int32_t one = std::min(blocks, std::max({topk, blocks - skip, pinned}));
@@ -122,8 +122,7 @@ inline Kept Select(const std::vector<float>& scores, const Asker& asker, const G
         .Key(block % 8);
   };
   rest = left();
-  std::stable_sort(rest.begin(), rest.end(),
-                   [&](int32_t a, int32_t b) { return key(a) < key(b); });
+  std::stable_sort(rest.begin(), rest.end(), [&](int32_t a, int32_t b) { return key(a) < key(b); });
   kept.insert(rest.begin(), rest.begin() + budget.explored);
   return {{kept.begin(), kept.end()}, pinned, predicted, budget.explored};
 }
@@ -137,8 +136,9 @@ inline AuditResult Audit(const std::vector<float>& scores, const std::vector<int
     return std::isnan(scores[b]) ? !std::isnan(scores[a]) : scores[a] > scores[b];
   });
   order.resize(std::min<size_t>(order.size(), g.topk));
+  const std::set<int32_t> listed(kept.begin(), kept.end());
   const auto missed = std::count_if(order.begin(), order.end(), [&](int64_t slot) {
-    return std::count(kept.begin(), kept.end(), static_cast<int32_t>(slot / g.block)) == 0;
+    return listed.count(static_cast<int32_t>(slot / g.block)) == 0;
   });
   return {static_cast<int32_t>(order.size()), static_cast<int32_t>(missed)};
 }

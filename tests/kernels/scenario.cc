@@ -70,7 +70,7 @@ Policy Scenario::DrawPolicy() {
 float Scenario::DrawScore() {
   float score = 0;
   if (score_kind_ == 0) score = std::normal_distribution<float>(-2, 1)(random_);
-  if (score_kind_ == 1) score = static_cast<float>(Below(3)) - 2;  // ties everywhere
+  if (score_kind_ == 1) score = static_cast<float>(Below(3)) - 2;            // ties everywhere
   if (score_kind_ == 2) score = FromBits(static_cast<uint32_t>(random_()));  // NaN and Inf too
   if (score_kind_ == 3) score = std::ldexp(static_cast<float>(Below(200) - 150), Below(40) - 20);
   return score_dtype_ == Dtype::kF32 ? score : FromBits(BitsOf(score) & 0xffff0000u);
@@ -145,8 +145,7 @@ void Scenario::CheckLists() {
       ASSERT_EQ(list.header.pinned, expected.pinned);
       ASSERT_EQ(list.header.predicted, expected.predicted);
       ASSERT_EQ(list.header.explored, expected.explored);
-      ASSERT_TRUE(SameStamp(list.header.stamp,
-                            {TestSession::kEpoch, 1, row.next_n, row.position}));
+      ASSERT_TRUE(SameStamp(list.header.stamp, {TestSession::kEpoch, 1, row.next_n, row.position}));
     }
   }
 }
@@ -155,7 +154,13 @@ void Scenario::CheckLists() {
 void Scenario::DrawVerdictsAndScores() {
   const Geometry& g = options_.geometry;
   const auto row_count = static_cast<int32_t>(rows_.size());
-  scores_ = ScoreTensor(g.layers, row_count, kMaxNextN, kMaxContext, score_dtype_);
+  int64_t longest = 0;
+  uint32_t drafts = 1;
+  for (const Row& row : rows_) {
+    longest = std::max(longest, reference::SlotsAt(row.position + row.next_n - 1, g));
+    drafts = std::max(drafts, row.next_n);
+  }
+  scores_ = ScoreTensor(g.layers, row_count, drafts, longest, score_dtype_);
   scored_.clear();
   for (int32_t r = 0; r < row_count; ++r) {
     ScoredRow row = ScoredAt(rows_[r].position, rows_[r].next_n);

@@ -12,8 +12,8 @@
 
 namespace spin::kernels {
 
-// A session that lives through random decode steps, beside the brute-force model of it. Shape, policy, context
-// lengths, drafts, verdicts and scores are all drawn from the seed.
+// A session that lives through random decode steps, beside the brute-force model of it. Shape,
+// policy, context lengths, drafts, verdicts and scores are all drawn from the seed.
 class Scenario {
  public:
   Scenario(const TestDevice& device, uint64_t seed);

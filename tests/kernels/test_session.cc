@@ -30,7 +30,8 @@ TestSession::TestSession(const TestDevice& device, const SessionOptions& options
       records_(device, host_records_),
       headers_(device, std::vector<ListHeader>(2 * options.max_requests * options.geometry.layers)),
       blocks_(device, headers_.size() * max_blocks_),
-      block_scores_(device, size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
+      block_scores_(device,
+                    size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
       workspace_(device, SelectWorkspaceBytes(max_blocks_)),
       counters_(device, std::vector<LayerCounters>(options.geometry.layers)) {
   slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));

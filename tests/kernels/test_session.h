@@ -9,8 +9,9 @@
 #include "tests/kernels/device_test.h"
 #include "tests/kernels/test_values.h"
 
-// One session as the owner of a slab would set it up, on the device under test: state pages scattered over a
-// slab, records, lists, counters. Each call uploads what a launch needs, launches and waits.
+// One session as the owner of a slab would set it up, on the device under test: state pages
+// scattered over a slab, records, lists, counters. Each call uploads what a launch needs, launches
+// and waits.
 namespace spin::kernels {
 
 struct SessionOptions {

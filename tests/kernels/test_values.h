@@ -31,7 +31,7 @@ struct ScoreTensor {
   float* At(int32_t layer, int32_t row, int32_t draft = 0);
 
   Dtype dtype;
-  int64_t row_stride;    // strides in elements; gaps between rows hold NaN
+  int64_t row_stride;  // strides in elements; gaps between rows hold NaN
   int64_t layer_stride;
   int64_t draft_stride;
   std::vector<float> values;

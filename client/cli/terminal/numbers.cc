@@ -23,9 +23,13 @@ std::string FormatBytes(uint64_t bytes) {
 }
 
 std::string FormatCount(uint64_t count) {
-  std::string digits = absl::StrCat(count);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(at, ",");
-  return digits;
+  const std::string digits = absl::StrCat(count);
+  std::string grouped;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) grouped.push_back(',');
+    grouped.push_back(digits[i]);
+  }
+  return grouped;
 }
 
 std::string FormatPercent(double share, int digits) {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
@@ -22,10 +24,9 @@ absl::string_view Variable(const char* name) {
 // The first of the three that is set decides, as in setlocale(3).
 bool LocaleIsUtf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const absl::string_view value = Variable(name);
+    const std::string value = absl::AsciiStrToLower(Variable(name));
     if (value.empty()) continue;
-    return absl::StrContainsIgnoreCase(value, "utf-8") ||
-           absl::StrContainsIgnoreCase(value, "utf8");
+    return absl::StrContains(value, "utf-8") || absl::StrContains(value, "utf8");
   }
   return false;
 }

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include "client/cpp/executor.h"
+#include "client/cpp/step_counts.h"
+
+namespace spin::internal {
+
+// Runs the kernels in this process, over the mapped slab: no rpc in the decode loop. Without drafts the scores of a layer enter
+// the state at once, without a copy; with drafts they are staged until the verdict.
+class InlineExecutor final : public Executor {
+ public:
+  explicit InlineExecutor(StepCounts* counts) : counts_(counts) {}
+
+  absl::Status TakeLayer(StepState& step, int layer, const Scores& scores) override;
+  absl::Status Finish(StepState& step) override;
+
+ private:
+  StepCounts* const counts_;
+};
+
+}  // namespace spin::internal

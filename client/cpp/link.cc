@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cpp/link.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cpp/options_check.h"
+
+namespace spin::internal {
+namespace {
+
+constexpr absl::Duration kReportInterval = absl::Seconds(1);
+constexpr size_t kMaxItems = 512;  // of a batched call, as in proto/spin/v1/request.proto
+
+absl::Status At(const std::string& socket, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("spind at ", socket, ": ", status.message()));
+}
+
+absl::Status FromProto(const v1::ErrorDetail& error) {
+  const absl::StatusCode code = error.reason() == v1::ERROR_REASON_CAPACITY
+                                    ? absl::StatusCode::kResourceExhausted
+                                : error.reason() == v1::ERROR_REASON_DUPLICATE_REQUEST
+                                    ? absl::StatusCode::kAlreadyExists
+                                    : absl::StatusCode::kInvalidArgument;
+  return absl::Status(code, absl::StrCat(error.field(), ": ", error.message()));
+}
+
+void SetHandle(const RequestBinding& binding, v1::RequestHandle* handle) {
+  handle->set_index(binding.index);
+  handle->set_generation(binding.generation);
+}
+
+}  // namespace
+
+Link::Link(const SessionOptions& options, StepCounts* counts)
+    : options_(options), socket_(SocketOf(options)), counts_(counts), thread_([this] { Run(); }) {}
+
+Link::~Link() {
+  mailbox_->PostStop();
+  thread_.join();
+}
+
+std::shared_ptr<OpenedSession> Link::current() const {
+  absl::MutexLock lock(&mutex_);
+  return current_ != nullptr && !current_->ended() ? current_ : nullptr;
+}
+
+absl::Status Link::status() const {
+  absl::MutexLock lock(&mutex_);
+  return status_;
+}
+
+void Link::SetCurrent(std::shared_ptr<OpenedSession> session, absl::Status status) {
+  absl::MutexLock lock(&mutex_);
+  current_.swap(session);  // the old one is unmapped after the lock
+  status_ = std::move(status);
+}
+
+absl::Status Link::WaitUntilReady(absl::Duration timeout) const {
+  absl::MutexLock lock(&mutex_);
+  const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return status_.ok(); };
+  mutex_.AwaitWithTimeout(absl::Condition(&ready), timeout);
+  return status_;
+}
+
+void Link::Run() {
+  pthread_setname_np(pthread_self(), "spin-link");
+  do {
+    const absl::Status connected = Connect();
+    if (connected.ok()) {
+      Serve();
+      Disconnect();
+    } else {
+      attach_.reset();
+      SetCurrent(nullptr, At(socket_, connected));
+    }
+  } while (!mailbox_->WaitForStop(options_.reconnect_interval));
+}
+
+absl::Status Link::Connect() {
+  auto control = std::make_shared<ControlClient>(socket_);
+  v1::OpenSessionResponse opened;
+  absl::Status status = control->OpenSession(ToProto(options_), options_.control_timeout, &opened);
+  if (!status.ok()) return status;
+  auto session = OpenedSession::Map(control, opened);
+  if (!session.ok()) return session.status();
+  mailbox_->ClearStreamEnd();
+  attach_ = std::make_unique<AttachCall>(*session, [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
+  status = attach_->WaitUntilAttached(options_.control_timeout);
+  if (!status.ok()) return status;
+  counts_->StartLife();
+  absl::MutexLock lock(&control_mutex_);
+  (void)mailbox_->TakeClosed();  // what was closed in earlier lives is gone with them
+  OpenAll(**session, LiveRequests());
+  SetCurrent(*session, absl::OkStatus());
+  return absl::OkStatus();
+}
+
+void Link::Serve() {
+  absl::Time next_report = absl::Now() + kReportInterval;
+  while (mailbox_->WaitForWork(next_report - absl::Now())) {
+    DoChores();
+    if (absl::Now() < next_report) continue;
+    RetryRefused();
+    attach_->Report(counts_->Report(options_.executor == Executor::kInline));
+    next_report = absl::Now() + kReportInterval;
+  }
+}
+
+void Link::Disconnect() {
+  SetCurrent(nullptr, absl::UnavailableError(
+                          absl::StrCat("spind at ", socket_, ": the session has ended")));
+  if (mailbox_->stopping()) {
+    attach_->Close(counts_->Report(options_.executor == Executor::kInline),
+                   options_.control_timeout);
+  } else {
+    counts_->CountReconnect();
+  }
+  attach_.reset();
+}
+
+std::vector<Link::ToOpen> Link::LiveRequests() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ToOpen> live;
+  std::vector<std::weak_ptr<RequestState>> kept;
+  for (const auto& weak : requests_) {
+    if (auto request = weak.lock()) {
+      kept.push_back(weak);
+      live.push_back({std::move(request), nullptr});
+    }
+  }
+  requests_ = std::move(kept);
+  return live;
+}
+
+void Link::OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests) {
+  if (requests.empty()) return;
+  v1::OpenRequestsRequest open;
+  open.set_session_id(session.id());
+  for (const ToOpen& one : requests) {
+    v1::OpenRequestItem& item = *open.add_items();
+    item.set_key(one.request->key());
+    item.set_slots(static_cast<uint64_t>(one.request->wanted_slots()));
+    if (one.parent != nullptr) {
+      SetHandle(one.parent->binding(), item.mutable_fork()->mutable_parent());
+    }
+  }
+  v1::OpenRequestsResponse opened;
+  const absl::Status status =
+      session.control().OpenRequests(open, options_.control_timeout, &opened);
+  for (int i = 0; i < open.items_size(); ++i) {
+    RequestState& request = *requests[i].request;
+    if (!status.ok() || i >= opened.results_size()) {
+      request.Unbind(status);
+      mailbox_->PostClosed({request.key(), {.session_id = session.id()}});  // it may have worked all the same
+    } else if (const v1::RequestResult& result = opened.results(i); result.has_error()) {
+      request.Unbind(FromProto(result.error()));
+    } else {
+      request.Bind({session.id(), result.handle().index(), result.handle().generation(),
+                    static_cast<int64_t>(result.capacity_slots())});
+    }
+  }
+}
+
+std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
+                                         RequestState* parent) {
+  auto request = std::make_shared<RequestState>(
+      std::string(key), slots,
+      [mailbox = mailbox_, owner = getpid()](const std::string& gone, const RequestBinding& binding) {
+        // A forked child must not close what its parent goes on using.
+        if (binding.session_id != 0 && getpid() == owner) mailbox->PostClosed({gone, binding});
+      });
+  absl::MutexLock lock(&control_mutex_);
+  {
+    absl::MutexLock state_lock(&mutex_);
+    requests_.push_back(request);
+    if (requests_.size() > 2 * kMaxItems) {
+      requests_.erase(std::remove_if(requests_.begin(), requests_.end(),
+                                     [](const auto& weak) { return weak.expired(); }),
+                      requests_.end());
+    }
+  }
+  const auto session = current();
+  if (session == nullptr) {
+    request->Unbind(status());
+    return request;
+  }
+  CloseGone(*session);
+  OpenAll(*session, {{request, parent}});
+  return request;
+}
+
+void Link::ExtendOne(OpenedSession& session, RequestState& request) {
+  RequestBinding binding = request.binding();
+  if (binding.session_id != session.id()) return;
+  v1::ExtendRequestsRequest extend;
+  extend.set_session_id(session.id());
+  v1::ExtendRequestItem& item = *extend.add_items();
+  SetHandle(binding, item.mutable_handle());
+  item.set_slots(static_cast<uint64_t>(std::min(request.wanted_slots(), options_.model.max_slots)));
+  v1::ExtendRequestsResponse extended;
+  const absl::Status status =
+      session.control().ExtendRequests(extend, options_.control_timeout, &extended);
+  if (!status.ok() || extended.results_size() != 1) return request.Refused(status);
+  const v1::RequestResult& result = extended.results(0);
+  binding.capacity_slots = static_cast<int64_t>(result.capacity_slots());
+  if (result.has_handle()) request.Bind(binding);
+  if (result.has_error()) request.Refused(FromProto(result.error()));
+}
+
+absl::Status Link::Extend(RequestState& request, int64_t slots) {
+  request.Want(slots);
+  absl::MutexLock lock(&control_mutex_);
+  const auto session = current();
+  if (session == nullptr) return status();
+  ExtendOne(*session, request);
+  return request.status();
+}
+
+void Link::CloseGone(OpenedSession& session) {
+  const std::vector<Mailbox::Closed> gone = mailbox_->TakeClosed();
+  for (size_t begin = 0; begin < gone.size(); begin += kMaxItems) {
+    v1::CloseRequestsRequest close;
+    close.set_session_id(session.id());
+    for (size_t i = begin; i < std::min(begin + kMaxItems, gone.size()); ++i) {
+      if (gone[i].binding.session_id != session.id()) continue;
+      if (gone[i].binding.generation == 0) {
+        close.add_keys(gone[i].key);
+      } else {
+        SetHandle(gone[i].binding, close.add_handles());
+      }
+    }
+    if (close.handles_size() + close.keys_size() == 0) continue;
+    // A lost close costs memory until the session ends, nothing else.
+    (void)session.control().CloseRequests(close, options_.control_timeout);
+  }
+}
+
+void Link::DoChores() {
+  absl::MutexLock lock(&control_mutex_);
+  const auto session = current();
+  if (session == nullptr) return;
+  CloseGone(*session);
+  for (const auto& [chore, request] : mailbox_->TakeChores()) {
+    if (chore == Mailbox::Chore::kExtend) {
+      ExtendOne(*session, *request);
+      continue;
+    }
+    mailbox_->PostClosed({request->key(), request->binding()});
+    CloseGone(*session);
+    OpenAll(*session, {{request, nullptr}});
+  }
+}
+
+// What spind had no room for may fit by now.
+void Link::RetryRefused() {
+  absl::MutexLock lock(&control_mutex_);
+  const auto session = current();
+  if (session == nullptr) return;
+  std::vector<ToOpen> unopened;
+  for (ToOpen& one : LiveRequests()) {
+    const RequestBinding binding = one.request->binding();
+    if (binding.session_id != session->id()) {
+      unopened.push_back(std::move(one));
+    } else if (one.request->wanted_slots() > binding.capacity_slots) {
+      ExtendOne(*session, *one.request);
+    }
+  }
+  OpenAll(*session, unopened);
+}
+
+}  // namespace spin::internal

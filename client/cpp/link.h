@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/cpp/attach_call.h"
+#include "client/cpp/mailbox.h"
+#include "client/cpp/opened_session.h"
+#include "client/cpp/request_state.h"
+#include "client/cpp/step_counts.h"
+#include "spin/options.h"
+
+namespace spin::internal {
+
+// Keeps the session open at spind, from a thread of its own: connects, maps, attaches, re-opens after a restart, grows and
+// closes requests, sends reports. The decode loop never waits for it. Thread-safe.
+class Link {
+ public:
+  // `options` must have been checked; `counts` outlives the link.
+  Link(const SessionOptions& options, StepCounts* counts);
+
+  // Closes the session at spind if it can; bounded.
+  ~Link();
+
+  // The session as it is now; null without one.
+  std::shared_ptr<OpenedSession> current() const;
+
+  // OK while there is a session; else the last error.
+  absl::Status status() const;
+  absl::Status WaitUntilReady(absl::Duration timeout) const;
+
+  // Opens a request now, if there is a session; it is re-opened by itself in every later one. `parent` may be null.
+  std::shared_ptr<RequestState> Open(absl::string_view key, int64_t slots, RequestState* parent);
+
+  // Makes room now.
+  absl::Status Extend(RequestState& request, int64_t slots);
+
+  // Asks for a chore, soon; for the decode loop.
+  void Soon(Mailbox::Chore chore, std::shared_ptr<RequestState> request) {
+    mailbox_->Post(chore, std::move(request));
+  }
+
+ private:
+  struct ToOpen {
+    std::shared_ptr<RequestState> request;
+    RequestState* parent;  // or null
+  };
+
+  void Run();
+  absl::Status Connect();
+  void Serve();
+  void Disconnect();
+  void DoChores();
+  void RetryRefused();
+  void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  void OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  void ExtendOne(OpenedSession& session, RequestState& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  std::vector<ToOpen> LiveRequests();
+  void SetCurrent(std::shared_ptr<OpenedSession> session, absl::Status status);
+
+  const SessionOptions options_;
+  const std::string socket_;
+  StepCounts* const counts_;
+  const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+
+  // Control calls about requests go one at a time, so that a close never overtakes or trails an open of the same key.
+  absl::Mutex control_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("not connected yet");
+  std::vector<std::weak_ptr<RequestState>> requests_ ABSL_GUARDED_BY(mutex_);
+
+  std::unique_ptr<AttachCall> attach_;  // of the link's thread
+  std::thread thread_;
+};
+
+}  // namespace spin::internal

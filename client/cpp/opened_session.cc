@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cpp/opened_session.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "dataplane/layout.h"
+#include "dataplane/slab_header.h"
+
+namespace spin::internal {
+namespace {
+
+kernels::Dtype FromProto(v1::Dtype dtype) {
+  return dtype == v1::DTYPE_BF16 ? kernels::Dtype::kBF16 : kernels::Dtype::kF32;
+}
+
+dataplane::SessionShape ShapeOf(const v1::OpenSessionResponse& opened) {
+  const v1::Geometry& g = opened.geometry();
+  return {.geometry = {.layers = static_cast<int32_t>(g.layers()),
+                       .block = static_cast<int32_t>(g.block_slots()),
+                       .topk = static_cast<int32_t>(g.topk()),
+                       .tokens_per_slot = static_cast<int32_t>(g.tokens_per_slot()),
+                       .state = FromProto(g.state_dtype())},
+          .max_slots = static_cast<int64_t>(g.max_slots()),
+          .max_requests = static_cast<int32_t>(g.max_requests()),
+          .max_next_n = static_cast<int32_t>(g.max_next_n()),
+          .scores = FromProto(g.score_dtype()),
+          .staging = opened.layout().staging() != 0};
+}
+
+dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
+  return {.records = layout.records(),
+          .counters = layout.counters(),
+          .timeline = layout.timeline(),
+          .headers = layout.headers(),
+          .lists = layout.lists(),
+          .block_scores = layout.block_scores(),
+          .workspace = layout.workspace(),
+          .staging = layout.staging(),
+          .staging_stride = layout.staging_stride(),
+          .end = 0};
+}
+
+// The offsets that spind sent must be what this library would have laid out itself: then none of them can lead outside.
+absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
+  const v1::Layout& layout = opened.layout();
+  const dataplane::SessionLayout mine = dataplane::LayoutAt(layout.records(), ShapeOf(opened));
+  const bool same = layout.layout_version() == dataplane::kLayoutVersion &&
+                    layout.counters() == mine.counters && layout.timeline() == mine.timeline &&
+                    layout.headers() == mine.headers && layout.lists() == mine.lists &&
+                    layout.block_scores() == mine.block_scores &&
+                    layout.workspace() == mine.workspace && layout.staging() == mine.staging &&
+                    layout.staging_stride() == mine.staging_stride;
+  if (same && mine.end <= opened.slab().bytes()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "spind lays its slab out differently: use a client library and a spind of the same version");
+}
+
+absl::Status CheckHeader(const dataplane::SlabHeader& header, const v1::SlabHandle& slab) {
+  const bool same = header.magic == dataplane::kSlabMagic &&
+                    header.layout_version == dataplane::kLayoutVersion &&
+                    header.epoch == slab.epoch() && header.bytes == slab.bytes();
+  if (same) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      slab.posix_shm().path(), " is not the slab of this spind: share its folder with the engine"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<OpenedSession>> OpenedSession::Map(
+    std::shared_ptr<ControlClient> control, const v1::OpenSessionResponse& opened) {
+  if (!opened.slab().has_posix_shm()) {
+    return absl::FailedPreconditionError("spind offers a kind of memory that this build cannot map");
+  }
+  if (absl::Status status = CheckLayout(opened); !status.ok()) return status;
+  auto memory = dataplane::SharedMemory::Open(opened.slab().posix_shm().path(), opened.slab().bytes());
+  if (!memory.ok()) return memory.status();
+  const auto& header = *reinterpret_cast<const dataplane::SlabHeader*>(memory->data());
+  if (absl::Status status = CheckHeader(header, opened.slab()); !status.ok()) return status;
+  return std::shared_ptr<OpenedSession>(
+      new OpenedSession(std::move(control), opened, *std::move(memory), header.nonce));
+}
+
+OpenedSession::OpenedSession(std::shared_ptr<ControlClient> control,
+                             const v1::OpenSessionResponse& opened, dataplane::SharedMemory memory,
+                             uint64_t nonce)
+    : control_(std::move(control)),
+      id_(opened.session_id()),
+      nonce_(nonce),
+      memory_(std::move(memory)),
+      device_(kernels::MakeCpuDevice()),
+      runner_(device_.get(), dataplane::ViewOf(memory_.data(), opened.slab().epoch(),
+                                               ShapeOf(opened), LayoutOf(opened.layout()))) {
+  SetPolicy(opened.policy(), opened.policy_epoch());
+}
+
+std::shared_ptr<const PolicyInForce> OpenedSession::policy() const {
+  absl::MutexLock lock(&mutex_);
+  return policy_;
+}
+
+void OpenedSession::SetPolicy(const v1::Policy& policy, uint64_t epoch) {
+  auto next = std::make_shared<PolicyInForce>();
+  for (int layer = 0; layer < view().shape.geometry.layers; ++layer) {
+    next->kernels.sparsity[layer] = layer < policy.layer_sparsity_size()
+                                        ? policy.layer_sparsity(layer)
+                                        : policy.sparsity();
+  }
+  next->kernels.exploration = policy.exploration();
+  next->kernels.decay = policy.decay();
+  next->kernels.seed = policy.seed();
+  next->kernels.audit_every = policy.audit_every();
+  next->kernels.pin_first_block = policy.pin_first_block() ? 1 : 0;
+  next->enabled = policy.enabled();
+  next->epoch = epoch;
+  absl::MutexLock lock(&mutex_);
+  if (policy_ == nullptr || epoch >= policy_->epoch) policy_ = std::move(next);
+}
+
+}  // namespace spin::internal

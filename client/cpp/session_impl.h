@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "client/cpp/executor.h"
+#include "client/cpp/link.h"
+#include "client/cpp/step_counts.h"
+#include "client/cpp/step_state.h"
+#include "spin/session.h"
+
+namespace spin::internal {
+
+// Behind spin::Session: the link, the executor and the step in progress.
+class SessionImpl {
+ public:
+  explicit SessionImpl(const SessionOptions& options);
+
+  Link& link() { return link_; }
+  const StepCounts& counts() const { return counts_; }
+  const SessionOptions& options() const { return options_; }
+
+  // Whether this is still the process that created the session. A forked child has no threads and no connection.
+  bool in_owner_process() const;
+
+  uint64_t BeginStep(absl::Span<const StepRow> rows);
+  KeptBlocks Kept(uint64_t serial, int layer, int row) const;
+  void PutScores(uint64_t serial, int layer, const Scores& scores);
+  void EndStep(uint64_t serial, const EndOptions& options);
+  void DropStep(uint64_t serial);
+
+ private:
+  void PlanRow(const StepRow& asked, StepRowState& row);
+  Reason CheckRow(const StepRow& asked, StepRowState& row);
+  Reason CheckHistory(StepRowState& row);
+  Reason TakeLists(StepRowState& row);
+  void ExtendAhead(const StepRowState& row);
+  bool TakeEndOptions(const EndOptions& options);
+  void Forget();
+  void Finish();
+  bool IsCurrent(uint64_t serial) const { return step_.active && step_.serial == serial; }
+
+  const SessionOptions options_;
+  const pid_t owner_pid_;
+  StepCounts counts_;
+  const std::unique_ptr<Executor> executor_;
+  StepState step_;
+  Link link_;  // last: its thread stops before the rest goes
+};
+
+}  // namespace spin::internal

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// A complete decode loop with Spin, to copy from. It plays an engine with two layers, two requests and a made-up indexer,
+// and prints how many blocks each step scored. With no spind running it works too: it then scores all of them.
+//
+//   spind --socket /tmp/spind.sock &
+//   example_engine /tmp/spind.sock
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "spin/session.h"
+
+namespace {
+
+constexpr int kLayers = 2;
+constexpr int kBlock = 64;        // slots in an indexer KV page
+constexpr int kTopk = 256;        // K
+constexpr int kMaxSlots = 16384;  // longest context; here a slot is a token
+
+// Stands for the model's indexer: the score of one slot for the query at `position`. Mostly fixed per slot and per
+// distance, as in real models, with a little that changes from step to step.
+float Score(int layer, int64_t position, int64_t slot) {
+  const double vertical = std::sin(0.011 * static_cast<double>(slot * (layer + 3)));
+  const double diagonal = std::cos(0.007 * static_cast<double>(position - slot));
+  const double noise = std::sin(static_cast<double>(slot * 7 + position * 13));
+  return static_cast<float>(vertical + diagonal + 0.1 * noise);
+}
+
+// What the engine keeps of a request between steps.
+struct Sequence {
+  spin::Request request;  // closes at spind when it is destroyed
+  int64_t position;       // of the newest token
+};
+
+// Scores the kept blocks of one row into `out`, compacted: block by block, in list order.
+void ScoreKept(int layer, const Sequence& sequence, const spin::KeptBlocks& kept, float* out) {
+  const int64_t slots = sequence.position + 1;
+  for (const int32_t block : kept.blocks) {
+    const int64_t first = int64_t{block} * kBlock;
+    const int64_t end = std::min(first + kBlock, slots);  // the last block may be partial
+    for (int64_t slot = first; slot < end; ++slot) *out++ = Score(layer, sequence.position, slot);
+  }
+}
+
+// The indices of the K best of a compacted row, and back from there to slots.
+std::vector<int64_t> TopSlots(const float* scores, const spin::KeptBlocks& kept, int64_t slots) {
+  const int64_t blocks = (slots + kBlock - 1) / kBlock;
+  const int64_t length = slots - kBlock * (blocks - static_cast<int64_t>(kept.blocks.size()));
+  std::vector<int64_t> best(length);
+  for (int64_t c = 0; c < length; ++c) best[c] = c;
+  const int64_t k = std::min<int64_t>(kTopk, length);
+  std::partial_sort(best.begin(), best.begin() + k, best.end(),
+                    [scores](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+  best.resize(k);
+  for (int64_t& c : best) c = int64_t{kept.blocks[c / kBlock]} * kBlock + c % kBlock;
+  return best;  // the engine's attention reads these slots
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spin::SessionOptions options;
+  if (argc > 1) options.socket = argv[1];
+  options.model = {.name = "example",
+                   .layers = kLayers,
+                   .block_slots = kBlock,
+                   .topk = kTopk,
+                   .tokens_per_slot = 1,
+                   .max_slots = kMaxSlots};
+  options.max_requests = 8;
+  options.policy.sparsity = 0.5;
+  options.client_name = "example_engine";
+
+  auto created = spin::Session::Create(options);
+  if (!created.ok()) {  // only bad options end up here
+    std::fprintf(stderr, "example_engine: %s\n", created.status().ToString().c_str());
+    return 2;
+  }
+  spin::Session& session = **created;
+  const absl::Status ready = session.WaitUntilReady(absl::Seconds(2));
+  if (!ready.ok()) std::printf("going on without Spin: %s\n", ready.ToString().c_str());
+
+  std::vector<Sequence> sequences;  // two prompts of different lengths
+  sequences.push_back({session.OpenRequest("request-a", 10000), 9999});
+  sequences.push_back({session.OpenRequest("request-b", 6000), 5999});
+
+  std::vector<float> scores(sequences.size() * kMaxSlots);  // reused from layer to layer
+  for (int step_number = 0; step_number < 8; ++step_number) {
+    std::vector<spin::StepRow> rows;
+    for (const Sequence& sequence : sequences) rows.push_back({&sequence.request, sequence.position, 1});
+
+    spin::Step step = session.BeginStep(rows);
+    std::printf("step %d:", step_number);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (size_t r = 0; r < sequences.size(); ++r) {
+        const spin::KeptBlocks kept = step.Kept(layer, static_cast<int>(r));
+        float* row = scores.data() + r * kMaxSlots;
+        ScoreKept(layer, sequences[r], kept, row);
+        const auto top = TopSlots(row, kept, sequences[r].position + 1);
+        if (layer > 0 || top.empty()) continue;
+        std::printf("  row %zu scored %zu of %lld blocks (%s)", r, kept.blocks.size(),
+                    static_cast<long long>((sequences[r].position + kBlock) / kBlock),
+                    std::string(spin::ReasonName(kept.reason)).c_str());
+      }
+      step.PutScores(layer, {.data = scores.data(), .row_stride = kMaxSlots});
+    }
+    step.End();
+    std::printf("\n");
+    for (Sequence& sequence : sequences) ++sequence.position;  // one token each
+  }
+
+  const spin::SessionStats stats = session.stats();
+  std::printf("%llu steps; rows with a prediction: %llu, cold: %llu\n",
+              static_cast<unsigned long long>(stats.steps),
+              static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kNone)]),
+              static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kCold)]));
+  return 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/top/frame.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "client/cli/terminal/color.h"
+#include "client/cli/top/render.h"
+
+namespace spin::cli {
+namespace {
+
+v1::WatchStatsResponse Look(int64_t seconds, uint64_t steps) {
+  v1::WatchStatsResponse look;
+  look.mutable_taken_at()->set_seconds(seconds);
+  look.mutable_server()->set_epoch(1);
+  look.mutable_server()->set_slab_bytes(1 << 20);
+  v1::SessionStats* session = look.add_sessions();
+  session->set_session_id(0xabc);
+  session->set_model_name("model");
+  session->set_steps(steps);
+  session->set_target_sparsity(0.4);
+  for (int l = 0; l < 2; ++l) {
+    v1::LayerStats* layer = session->add_layers();
+    layer->set_considered_blocks(100 * steps);
+    layer->set_predicted_blocks(55 * steps);
+    layer->set_explored_blocks(4 * steps);
+    layer->set_pinned_blocks(1 * steps);
+    layer->set_audit_topk_slots(1000);
+    layer->set_audit_missed_slots(l == 0 ? 0 : 20);
+  }
+  session->mutable_predict_time()->add_buckets(steps);
+  session->mutable_predict_time()->set_sum_seconds(1e-5 * static_cast<double>(steps));
+  v1::FallbackCount* cold = session->add_fallback_rows();
+  cold->set_reason(v1::FALLBACK_REASON_COLD);
+  cold->set_rows(3);
+  return look;
+}
+
+TEST(FrameTest, RatesAreDifferencesOfTwoLooks) {
+  const v1::WatchStatsResponse before = Look(100, 10), now = Look(102, 30);
+  const Frame frame = MakeFrame(now, &before);
+  ASSERT_EQ(frame.sessions.size(), 1u);
+  const SessionFrame& session = frame.sessions[0];
+  EXPECT_TRUE(session.recent);
+  EXPECT_DOUBLE_EQ(session.steps_per_second, 10);
+  EXPECT_EQ(session.predicted_blocks, 2u * 55 * 20);
+  EXPECT_DOUBLE_EQ(session.realized_sparsity, 0.4);
+  EXPECT_NEAR(session.predict_seconds, 1e-5, 1e-12);
+  EXPECT_DOUBLE_EQ(session.miss, 0.01);  // since the session was opened
+}
+
+TEST(FrameTest, OneLookShowsTotals) {
+  const Frame frame = MakeFrame(Look(100, 10), nullptr);
+  const SessionFrame& session = frame.sessions[0];
+  EXPECT_FALSE(session.recent);
+  EXPECT_TRUE(std::isnan(session.steps_per_second));
+  EXPECT_EQ(session.predicted_blocks, 2u * 55 * 10);
+}
+
+TEST(FrameTest, AnotherEpochStartsAnew) {
+  v1::WatchStatsResponse before = Look(100, 50);
+  before.mutable_server()->set_epoch(2);
+  const Frame frame = MakeFrame(Look(101, 10), &before);
+  EXPECT_FALSE(frame.sessions[0].recent);
+}
+
+TEST(FrameTest, AnIdleSessionShowsTotalsAtNoRate) {
+  const v1::WatchStatsResponse look = Look(100, 10), later = Look(101, 10);
+  const SessionFrame session = MakeFrame(later, &look).sessions[0];
+  EXPECT_FALSE(session.recent);
+  EXPECT_DOUBLE_EQ(session.steps_per_second, 0);
+  EXPECT_DOUBLE_EQ(session.realized_sparsity, 0.4);
+}
+
+TEST(FrameTest, ASessionWithoutStepsHasUnknownShares) {
+  const SessionFrame session = MakeFrame(Look(100, 0), nullptr).sessions[0];
+  EXPECT_TRUE(std::isnan(session.realized_sparsity));
+  EXPECT_TRUE(std::isnan(session.predict_seconds));
+}
+
+TEST(RenderTest, FitsTheTerminal) {
+  v1::WatchStatsResponse look = Look(100, 1000000);
+  v1::SessionStats& session = *look.mutable_sessions(0);
+  for (int l = 2; l < 128; ++l) *session.add_layers() = session.layers(1);
+  for (const int columns : {40, 80, 200}) {
+    Terminal terminal;
+    terminal.columns = columns;
+    for (const std::string& line : RenderFrame(MakeFrame(look, nullptr), terminal)) {
+      EXPECT_LE(DisplayWidth(line), static_cast<size_t>(columns)) << line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spin::cli
