@@ -24,7 +24,7 @@ endif()
 add_library(spin_settings INTERFACE)
 target_include_directories(spin_settings INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
 target_compile_options(spin_settings INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -Wall -Wextra -Wshadow -Wno-unused-parameter -Werror=return-type>)
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -Wall -Wextra -Wshadow -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type>)
 
 if(SPIN_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${SPIN_SANITIZE}>

@@ -48,6 +48,7 @@ class AdminHttp {
   const Probes probes_;
   mg_context* context_ = nullptr;
   std::string address_;
+  int port_ = 0;
 };
 
 }  // namespace spin::server

@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
-#include "server/validate.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "server/version.h"
 
 namespace spin::server {
@@ -36,13 +39,26 @@ CLI::Validator Ratio(bool below_one) {
       below_one ? "[0, 1)" : "[0, 1]");
 }
 
+std::vector<uid_t> Uids(const std::string& text) {
+  std::vector<uid_t> uids;
+  for (absl::string_view part : absl::StrSplit(text, ',')) {
+    uid_t uid = 0;
+    if (!absl::SimpleAtoi(part, &uid)) {
+      throw CLI::ValidationError("--allow-uids", "\"" + std::string(part) + "\" is not a user number");
+    }
+    uids.push_back(uid);
+  }
+  return uids;
+}
+
 void AddServing(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Serving");
   group->add_option("--socket", config.socket, "Unix socket of the control plane")
       ->envname("SPIND_SOCKET")->capture_default_str();
-  group->add_option("--allow-uids", config.allow_uids,
-                    "Users who may connect, as numbers (default: spind's own and root)")
-      ->envname("SPIND_ALLOW_UIDS")->delimiter(',');
+  group->add_option_function<std::string>(
+           "--allow-uids", [&config](const std::string& text) { config.allow_uids = Uids(text); },
+           "Users who may connect, such as 0,1000 (default: spind's own and root)")
+      ->envname("SPIND_ALLOW_UIDS");
   group->add_option("--admin-address", config.admin_address,
                     "HOST:PORT of /metrics, /livez and /startupz; port 0 takes a free one")
       ->envname("SPIND_ADMIN_ADDRESS")->capture_default_str();
@@ -106,6 +122,22 @@ void AddOperations(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& qua
       ->envname("SPIND_LOG_FORMAT")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
 }
 
+// CLI11 lets a config file win over the environment. Here the environment is put in front of the flags, where every option takes
+// the last of its values, and the file fills in what is left.
+std::vector<std::string> EnvironmentAndFlags(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> args;
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::Option* option : group->get_options()) {
+      const std::string& name = option->get_envname();
+      const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
+      if (value != nullptr && *value != '\0') args.push_back(option->get_name() + "=" + value);
+    }
+  }
+  args.insert(args.end(), argv + 1, argv + argc);
+  std::reverse(args.begin(), args.end());  // the order in which CLI11 takes a vector
+  return args;
+}
+
 }  // namespace
 
 ConfigOrExit ReadConfig(int argc, char** argv) {
@@ -118,12 +150,13 @@ ConfigOrExit ReadConfig(int argc, char** argv) {
   app.set_version_flag("--version", std::string("spind ") + kVersion);
   app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");
   app.allow_config_extras(CLI::config_extras_mode::error);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddServing(app, config);
   AddMemory(app, config);
   AddPolicy(app, config);
   AddOperations(app, config, wait_ms, quarantine_ms);
   try {
-    app.parse(argc, argv);
+    app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return {std::nullopt, app.exit(error)};
     std::fprintf(stderr, "spind: %s (see spind --help)\n", error.what());

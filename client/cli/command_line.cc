@@ -70,18 +70,21 @@ std::string UnknownArgument(const CLI::App& app, const std::string& argument) {
                       flag ? "" : "", " (see '", PathOf(&app), " --help')");
 }
 
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 std::string SentenceFor(const CLI::ParseError& error, const CLI::App& root, const CLI::App& named) {
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-    const std::vector<std::string> rest = root.remaining(/*recurse=*/true);
-    if (!rest.empty()) return UnknownArgument(named, rest.front());
+  const auto is = [&](const char* kind) { return error.get_name() == kind; };
+  const std::vector<std::string> rest = root.remaining(/*recurse=*/true);
+  const std::string message = FirstLine(error.what());
+  const bool lacks_command = is("RequiredError") && absl::StrContains(message, "subcommand");
+  if ((is("ExtrasError") || lacks_command) && !rest.empty()) {
+    return UnknownArgument(named, rest.front());
   }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr &&
-      absl::StrContains(error.what(), "subcommand")) {
-    return absl::StrCat("say which command (see '", PathOf(&named), " --help')");
+  if (lacks_command) return absl::StrCat("say which command (see '", PathOf(&named), " --help')");
+  if (is("ArgumentMismatch")) {  // "--sparsity: 1 required SHARE missing"
+    return absl::StrCat(message.substr(0, message.find(':')), ": the value is missing");
   }
-  std::string sentence = error.what();
-  sentence.resize(std::min(sentence.find('\n'), sentence.size()));
-  return sentence;
+  return message;
 }
 
 }  // namespace

@@ -31,9 +31,9 @@ class Capture {
 
 TEST(ProgressLineTest, FitsTheWidthAndSaysWhatIsLeft) {
   EXPECT_EQ(ProgressLine("replay", 50, 100, absl::Seconds(3), 50, false),
-            "replay [######......]  50 %  50/100  4s left");
+            "replay [#########.........]  50 %  50/100  4s left");
   EXPECT_EQ(ProgressLine("replay", 100, 100, absl::Seconds(3), 50, false),
-            "replay [#####################] 100 %  100/100");
+            "replay [##########################] 100 %  100/100");
 }
 
 TEST(ProgressLineTest, DropsTheBarWhereThereIsNoRoom) {

@@ -26,6 +26,9 @@ void* Allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
+// Not inlined, or GCC takes free() for the wrong counterpart of new.
+[[gnu::noinline]] void Release(void* memory) { std::free(memory); }
+
 }  // namespace
 
 // The other forms of new and delete call these.
@@ -33,9 +36,9 @@ void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { Release(memory); }
+void operator delete(void* memory, size_t) noexcept { Release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Release(memory); }
 
 namespace spin::dataplane {
 namespace {

@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The one way in which these tests wait."""
+
+import time
+
+_INTERVAL = 0.005
+
+
+def eventually(condition, within: float = 10.0):
+    """Calls condition() until it returns something true, and returns that; fails after `within` seconds.
+
+    A condition that raises AssertionError or OSError is tried again; the last such error explains the failure.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        late = time.monotonic() >= deadline
+        try:
+            value = condition()
+            if value:
+                return value
+            why = f"last value: {value!r}"
+        except (AssertionError, OSError) as error:
+            why = f"last error: {error}"
+        if late:
+            raise AssertionError(f"not within {within} s; {why}")
+        time.sleep(_INTERVAL)

@@ -1,0 +1,130 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""A running spind: each test has its own, with a private socket, slab folder and admin port."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import urllib.request
+
+from eventually import eventually
+from metrics import Metrics
+
+_SHARED_MEMORY = pathlib.Path("/dev/shm")
+STOP_BOUND = 5.0  # seconds from SIGTERM to the end, see the cases
+
+
+class Spind:
+    """Starts on construction and waits until it serves; `flags` are added to its command line."""
+
+    def __init__(self, binary: pathlib.Path, *flags: str, slab_bytes="16MiB", folder=None, shm_dir=None,
+                 uid=None, umask=-1):
+        self.owned_folders = []
+        self.folder = pathlib.Path(folder or self._make_folder(tempfile.gettempdir()))
+        self.shm_dir = pathlib.Path(shm_dir or self._make_folder(
+            _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else tempfile.gettempdir()))
+        self.socket = self.folder / "spind.sock"
+        self.command = [str(binary), "--socket", str(self.socket), "--admin-address", "127.0.0.1:0",
+                        "--slab-bytes", str(slab_bytes), "--shm-dir", str(self.shm_dir), *flags]
+        self.uid, self.umask = uid, umask
+        self.log_file = self.folder / "spind.log"
+        self.start()
+
+    def _make_folder(self, parent) -> str:
+        folder = tempfile.mkdtemp(prefix="spin-", dir=parent)
+        os.chmod(folder, 0o755)  # other users' clients pass through
+        self.owned_folders.append(folder)
+        return folder
+
+    def start(self):
+        """Starts it (again), on the same socket and slab folder."""
+        self.launch()
+        self.await_serving()
+
+    def launch(self):
+        """Starts it, and does not wait."""
+        self.log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with open(self.log_file, "ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            user=self.uid, group=self.uid, umask=self.umask)
+
+    def await_serving(self):
+        def serving():
+            if self.process.poll() is not None:
+                raise RuntimeError(f"spind left with {self.process.returncode}: {self.log}")
+            return re.search(r"metrics at http://(\S+)/metrics", self.log)
+
+        self.admin = eventually(serving).group(1)
+
+    @property
+    def log(self) -> str:
+        """What this run has said so far."""
+        with open(self.log_file, "rb") as log:
+            log.seek(self.log_start)
+            return log.read().decode()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body of an admin page."""
+        try:
+            with urllib.request.urlopen(f"http://{self.admin}{path}", timeout=10) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metrics(self) -> Metrics:
+        status, body = self.get("/metrics")
+        assert status == 200
+        return Metrics(body)
+
+    def metric(self, name: str, **labels) -> float:
+        return self.metrics().value(name, **labels)
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def slab_files(self) -> list[str]:
+        return sorted(os.listdir(self.shm_dir))
+
+    def signal(self, number: int):
+        self.process.send_signal(number)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self):
+        self.process.terminate()
+
+    def await_end(self, within: float = STOP_BOUND) -> int:
+        """Its exit code."""
+        try:
+            return self.process.wait(timeout=within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"spind did not end within {within} s of SIGTERM: {self.log}") from None
+
+    def ended_well(self) -> str | None:
+        """After terminate(): None, or what was wrong with its end."""
+        try:
+            code = self.await_end(4 * STOP_BOUND)  # many at once may be ending; the bound has tests of its own
+        except AssertionError as error:
+            return str(error)
+        if code != 0:
+            return f"exit code {code}: {self.log}"
+        if self.slab_files():
+            return f"left behind: {self.slab_files()}"
+        return None
+
+    def clean_up(self):
+        if self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        for folder in self.owned_folders:
+            shutil.rmtree(folder, ignore_errors=True)

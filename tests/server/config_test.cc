@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "tests/server/temp_folder.h"
+
+namespace spin::server {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::CaptureStdout;
+using ::testing::internal::GetCapturedStderr;
+using ::testing::internal::GetCapturedStdout;
+
+ConfigOrExit Read(std::vector<std::string> args) {
+  args.insert(args.begin(), "spind");
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  return ReadConfig(static_cast<int>(argv.size()), argv.data());
+}
+
+std::string Mistake(const std::vector<std::string>& args) {
+  CaptureStderr();
+  const ConfigOrExit read = Read(args);
+  EXPECT_FALSE(read.config.has_value());
+  EXPECT_EQ(read.exit_code, 2);
+  return GetCapturedStderr();
+}
+
+TEST(ConfigTest, DefaultsAreThoseOfTheDocumentation) {
+  const Config config = *Read({}).config;
+  EXPECT_EQ(config.socket, "/run/spin/spind.sock");
+  EXPECT_EQ(config.slab_bytes, 256u << 20);
+  EXPECT_THAT(config.allow_uids, ElementsAre(getuid(), 0));
+  EXPECT_EQ(config.policy.sparsity, 0.4);
+  EXPECT_TRUE(config.policy.enabled);
+}
+
+TEST(ConfigTest, SizesTakeUnits) {
+  EXPECT_EQ(Read({"--slab-bytes", "2GiB"}).config->slab_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(Read({"--slab-bytes", "1048576"}).config->slab_bytes, 1u << 20);
+}
+
+TEST(ConfigTest, FlagsWinOverEnvironmentWinsOverFile) {
+  TempFolder folder;
+  std::ofstream(folder.File("c.toml")) << "sparsity = 0.1\ndecay = 0.1\nexploration = 0.1\n";
+  setenv("SPIND_SPARSITY", "0.2", 1);
+  setenv("SPIND_DECAY", "0.2", 1);
+  setenv("SPIND_PIN_FIRST_BLOCK", "true", 1);
+  setenv("SPIND_ALLOW_UIDS", "7,8", 1);
+  const Config config = *Read({"--config", folder.File("c.toml"), "--sparsity", "0.3"}).config;
+  unsetenv("SPIND_SPARSITY");
+  unsetenv("SPIND_DECAY");
+  unsetenv("SPIND_PIN_FIRST_BLOCK");
+  unsetenv("SPIND_ALLOW_UIDS");
+  EXPECT_EQ(config.policy.sparsity, 0.3);
+  EXPECT_EQ(config.policy.decay, 0.2);
+  EXPECT_EQ(config.policy.exploration, 0.1);
+  EXPECT_TRUE(config.policy.pin_first_block);
+  EXPECT_THAT(config.allow_uids, ElementsAre(7, 8));
+}
+
+TEST(ConfigTest, AMistakeIsOneSentenceThatNamesTheFlag) {
+  for (const char* bad : {"1.5", "-0.1", "nan", "inf", "x", ""}) {
+    const std::string said = Mistake({std::string("--sparsity=") + bad});
+    EXPECT_THAT(said, HasSubstr("--sparsity")) << bad;
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+  }
+  EXPECT_THAT(Mistake({"--no-such-flag"}), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(Mistake({"--slab-bytes", "-5"}), HasSubstr("--slab-bytes"));
+  EXPECT_THAT(Mistake({"--slab-bytes", "1"}), HasSubstr("--slab-bytes"));
+  EXPECT_THAT(Mistake({"--state-dtype", "f16"}), HasSubstr("--state-dtype"));
+  EXPECT_THAT(Mistake({"--step-queue", "0"}), HasSubstr("--step-queue"));
+  EXPECT_THAT(Mistake({"--audit-every", "-1"}), HasSubstr("--audit-every"));
+  EXPECT_THAT(Mistake({"--log-level", "loud"}), HasSubstr("--log-level"));
+  EXPECT_THAT(Mistake({"--allow-uids", "0,root"}), HasSubstr("\"root\" is not a user number"));
+}
+
+TEST(ConfigTest, AnUnknownKeyInTheFileIsAMistake) {
+  TempFolder folder;
+  std::ofstream(folder.File("c.toml")) << "sparsety = 0.1\n";
+  EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}), HasSubstr("sparsety"));
+  EXPECT_THAT(Mistake({"--config", folder.File("missing.toml")}), HasSubstr("missing.toml"));
+}
+
+TEST(ConfigTest, HelpAndVersionAreNoMistakes) {
+  CaptureStdout();
+  EXPECT_EQ(Read({"--help"}).exit_code, 0);
+  const std::string help = GetCapturedStdout();
+  for (const char* expected : {"--slab-bytes", "SPIND_SLAB_BYTES", "--allow-uids", "Examples"}) {
+    EXPECT_THAT(help, HasSubstr(expected));
+  }
+  CaptureStdout();
+  EXPECT_EQ(Read({"--version"}).exit_code, 0);
+  EXPECT_THAT(GetCapturedStdout(), HasSubstr("spind "));
+}
+
+}  // namespace
+}  // namespace spin::server
