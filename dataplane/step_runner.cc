@@ -40,12 +40,13 @@ absl::Status StepRunner::Observe(absl::Span<const kernels::ScoredRow> rows,
 }
 
 absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows,
-                                 const kernels::Policy& policy, kernels::Stream stream) {
+                                 const kernels::Policy& policy, kernels::LayerRange layers,
+                                 kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
   const auto row_count = static_cast<int32_t>(rows.size());
   const absl::Status predicted = device_->Predict({.geometry = view_.shape.geometry,
                                                    .state = view_.state(),
-                                                   .layers = all_layers(),
+                                                   .layers = layers,
                                                    .rows = rows.data(),
                                                    .row_count = row_count,
                                                    .max_blocks = view_.lists.max_blocks,
@@ -54,7 +55,7 @@ absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows,
   if (!predicted.ok()) return predicted;
   return device_->Select({.geometry = view_.shape.geometry,
                           .state = view_.state(),
-                          .layers = all_layers(),
+                          .layers = layers,
                           .rows = rows.data(),
                           .row_count = row_count,
                           .max_blocks = view_.lists.max_blocks,

@@ -30,7 +30,7 @@ class StepRunner {
 
   // Writes the lists of the rows' next step. At most max_requests rows.
   absl::Status Predict(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
-                       kernels::Stream stream);
+                       kernels::LayerRange layers, kernels::Stream stream);
 
   const SessionView& view() const { return view_; }
   kernels::LayerRange all_layers() const { return {0, view_.shape.geometry.layers}; }

@@ -11,17 +11,16 @@
 namespace spin::kernels {
 namespace {
 
-// The rule of ema.h for one entry. False if the result is not finite; the entry is then unchanged.
+// The rule of ema.h for one entry. Returns 1 if the result is not finite, and then leaves the entry as it was.
 template <typename T>
-SPIN_ALWAYS_INLINE bool UpdateEntry(T& entry, float score, float share, float past) {
+SPIN_ALWAYS_INLINE int32_t UpdateEntry(T& entry, float score, float share, float past) {
   const float old = ToFloat(entry);
   const float moved = past * old + share;  // compiled without FMA
   const float next = old == kUnobserved ? score : moved;
-  const T stored = FromFloat<T>(next);
   const float size = next < 0 ? -next : next;
   const bool finite = size <= kLargest<T>;  // of `next`: rounding to bf16 makes numbers of some NaN
-  entry = finite ? stored : entry;
-  return finite;
+  entry = FromFloat<T>(finite ? next : old);
+  return finite ? 0 : 1;
 }
 
 // Observes a run; returns how many scores did not enter.
@@ -35,9 +34,8 @@ SPIN_ALWAYS_INLINE int64_t UpdateRun(const internal::StateRun<T>& run, const S* 
   for (int64_t k = 0; k < run.slots; ++k) {
     const float score = ToFloat(scores[k]);
     const float share = weights.now * score;
-    const bool v_finite = UpdateEntry(v[k], score, share, weights.past);
-    const bool d_finite = UpdateEntry(d[k], score, share, weights.past);
-    ignored += !(v_finite && d_finite);
+    ignored += UpdateEntry(v[k], score, share, weights.past) |
+               UpdateEntry(d[k], score, share, weights.past);
   }
   return ignored;
 }
@@ -50,6 +48,13 @@ struct Scored {
   const S* scores;
 };
 
+// How many list entries from `j` on are neighbours: their slots, and their scores, are one piece.
+SPIN_ALWAYS_INLINE int32_t Consecutive(const int32_t* kept, int32_t j, int32_t count) {
+  int32_t end = j + 1;
+  while (end < count && kept[end] == kept[end - 1] + 1) ++end;
+  return end - j;
+}
+
 template <typename T, typename S>
 SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const RequestRecord& record,
                                            int32_t layer, int64_t position,
@@ -59,9 +64,10 @@ SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const Request
   const int64_t visible = VisibleSlots(position, g.tokens_per_slot);
   int64_t seen = 0;
   int64_t ignored = 0;
-  for (int32_t j = 0; j < scored.count; ++j) {
+  for (int32_t j = 0; j < scored.count;) {
+    const int32_t blocks = scored.kept ? Consecutive(scored.kept, j, scored.count) : scored.count;
     const int64_t first = int64_t{scored.kept ? scored.kept[j] : j} * g.block;
-    const int64_t end = std::min(first + g.block, visible);
+    const int64_t end = std::min(first + int64_t{blocks} * g.block, visible);
     const S* scores = scored.scores + int64_t{j} * g.block;
     for (int64_t slot = first; slot < end;) {
       const auto run = internal::RunAt<T>(p.state, record, g, layer, slot, end, query);
@@ -69,6 +75,7 @@ SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const Request
       slot += run.slots;
       seen += run.slots;
     }
+    j += blocks;
   }
   internal::Count(p.counters[layer].scored_slots, seen);
   internal::Count(p.counters[layer].nonfinite_scores, ignored);

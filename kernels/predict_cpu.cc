@@ -11,46 +11,48 @@
 namespace spin::kernels {
 namespace {
 
-// max over the run of max(V, D). The reduction is order-independent, so it may be vectorised.
+// max over `count` slots of max(V, D). The reduction is order-independent, so it may be vectorised.
 template <typename T>
-SPIN_ALWAYS_INLINE float RunMax(const internal::StateRun<T>& run) {
+SPIN_ALWAYS_INLINE float MaxOf(const T* v, const T* d, int64_t count) {
   float best = kUnobserved;
 #pragma omp simd reduction(max : best)
-  for (int64_t k = 0; k < run.slots; ++k) {
-    const float v = ToFloat(run.v[k]);
-    const float d = ToFloat(run.d[k]);
-    const float either = v > d ? v : d;
+  for (int64_t k = 0; k < count; ++k) {
+    const float vertical = ToFloat(v[k]);
+    const float diagonal = ToFloat(d[k]);
+    const float either = vertical > diagonal ? vertical : diagonal;
     best = either > best ? either : best;
   }
   return best;
 }
 
+// Raises the scores of the blocks that a run touches.
 template <typename T>
-SPIN_ALWAYS_INLINE float BlockScore(const PredictParams& p, const RequestRecord& record,
-                                    const Row& row, int32_t layer, int32_t block) {
-  const Geometry& g = p.geometry;
-  float best = kUnobserved;
-  for (uint32_t draft = 0; draft < row.next_n; ++draft) {
-    const int64_t position = row.position + draft;
-    const int64_t query = QuerySlot(position, g.tokens_per_slot);
-    const int64_t end = std::min((block + int64_t{1}) * g.block,
-                                 VisibleSlots(position, g.tokens_per_slot));
-    for (int64_t slot = int64_t{block} * g.block; slot < end;) {
-      const auto run = internal::RunAt<T>(p.state, record, g, layer, slot, end, query);
-      best = std::max(best, RunMax(run));
-      slot += run.slots;
-    }
+SPIN_ALWAYS_INLINE void RaiseBlocks(const internal::StateRun<T>& run, int64_t first_slot,
+                                    int32_t block, float* scores) {
+  for (int64_t done = 0; done < run.slots;) {
+    const int64_t slot = first_slot + done;
+    const int64_t count = std::min(block - slot % block, run.slots - done);
+    float& score = scores[slot / block];
+    score = std::max(score, MaxOf(run.v + done, run.d + done, count));
+    done += count;
   }
-  return best;
 }
 
 template <typename T>
 SPIN_ALWAYS_INLINE void PredictRow(const PredictParams& p, const Row& row, int32_t layer,
                                    float* out) {
+  const Geometry& g = p.geometry;
   const RequestRecord& record = p.state.records[row.request];
-  const int32_t blocks = ExtentOf(row.position, row.next_n, p.geometry).blocks;
-  for (int32_t block = 0; block < blocks; ++block) {
-    out[block] = BlockScore<T>(p, record, row, layer, block);
+  std::fill_n(out, ExtentOf(row.position, row.next_n, g).blocks, kUnobserved);
+  for (uint32_t draft = 0; draft < row.next_n; ++draft) {
+    const int64_t position = row.position + draft;
+    const int64_t query = QuerySlot(position, g.tokens_per_slot);
+    const int64_t end = VisibleSlots(position, g.tokens_per_slot);
+    for (int64_t slot = 0; slot < end;) {
+      const auto run = internal::RunAt<T>(p.state, record, g, layer, slot, end, query);
+      RaiseBlocks(run, slot, g.block, out);
+      slot += run.slots;
+    }
   }
 }
 

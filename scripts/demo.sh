@@ -69,16 +69,15 @@ wait_until_started
 echo "Replaying $TRACE: real scores of 4 layers, 8192 slots, 128 decode steps"
 build/bin/spinctl replay --socket "$work/spind.sock" --trace "$TRACE" --topk "$TOPK" --sparsity "$SPARSITY"
 
-echo
-echo "Some of what /metrics says now:"
 get /metrics >"$work/metrics" || die "no answer from http://127.0.0.1:$port/metrics"
-grep -E '^spin_[a-z_]+_total' "$work/metrics" | grep -vE ' 0$' | head -12 | sed 's|^|  |' || true
+echo
+echo "Some of what /metrics says now, of $(grep -cv '^#' "$work/metrics") series:"
+grep -E '^spin_[a-z_]+_total\{model_name' "$work/metrics" | grep -vE ' 0$|layer="[1-9]' | sed 's/^/  /' || true
 
 cat <<EOF
 
-To try next:
-  build/bin/spinctl replay --trace $TRACE --topk $TOPK --sparsity 0.7   # skip more, miss more
-  build/bin/spinctl replay --trace $TRACE --topk $TOPK --executor sidecar --json
+That spind is stopped now. To keep one and look at it:
   build/bin/spind --device=cpu --socket=/tmp/spind.sock --admin-address=127.0.0.1:$FIRST_PORT
-  build/bin/spinctl top --socket /tmp/spind.sock   # beside it: a live view
+  build/bin/spinctl top --socket /tmp/spind.sock
+  build/bin/spinctl replay --socket /tmp/spind.sock --trace $TRACE --topk $TOPK
 EOF

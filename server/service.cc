@@ -127,6 +127,12 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
       *region, policy);
   status = parts_.sessions->Add(session);
   if (!status.ok()) return status;
+  // If the connection ended before the table knew of the session, nobody else will end it.
+  const std::optional<Peer> now = parts_.peers->Find(context->peer());
+  if (!now.has_value() || now->connection != peer->connection) {
+    parts_.sessions->End(session->identity().id, EndReason::kConnectionLost);
+    return absl::UnavailableError("the connection is gone");
+  }
 
   const auto in_force = session->policy();
   response->set_session_id(session->identity().id);
@@ -260,8 +266,8 @@ grpc::ServerUnaryReactor* SpinService::Step(grpc::CallbackServerContext* context
     call.Answer(status);
     return call.reactor();
   }
-  Enqueue(parts_.step_queue, call, [this, session = *session, request, response] {
-    return parts_.executor->Step(*session, *request, response);
+  Enqueue(parts_.step_queue, call, [this, call, session = *session, request, response] {
+    return parts_.executor->Step(*session, *request, response, [&call] { return call.abandoned(); });
   });
   return call.reactor();
 }

@@ -18,7 +18,7 @@ namespace spin::server {
 class Slab {
  public:
   // Makes a slab of POSIX shared memory in `directory` with a fresh epoch, after removing what killed
-  // predecessors left there.
+  // predecessors left there. RESOURCE_EXHAUSTED if there is no room, even after a few seconds.
   static absl::StatusOr<std::unique_ptr<Slab>> CreateInSharedMemory(const std::string& directory,
                                                                     uint64_t bytes);
 

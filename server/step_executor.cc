@@ -3,6 +3,7 @@
 
 #include "server/step_executor.h"
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -87,7 +88,7 @@ class StepPlan {
     status.Update(runner.Observe(buffers_.scored, scores, runner.all_layers(),
                                  policy_->policy.decay, stream));
     const absl::Time observed = absl::Now();
-    status.Update(runner.Predict(buffers_.next, policy_->kernels, stream));
+    status.Update(runner.Predict(buffers_.next, policy_->kernels, runner.all_layers(), stream));
     if (done_timeline > 0) status.Update(device.WriteWord(&timeline.spin_done, done_timeline, stream));
     session_.CountStep(observed - start, absl::Now() - observed);
     buffers_.requests.clear();
@@ -226,10 +227,23 @@ void PlanRows(const google::protobuf::RepeatedPtrField<Row>& rows, Response* res
   }
 }
 
-absl::Status WaitForEngine(Session& session, uint64_t value, absl::Duration limit) {
+// How soon a wait notices that nobody waits any more.
+constexpr absl::Duration kWaitSlice = absl::Milliseconds(5);
+
+// Waits in slices, so that an ended session or an abandoned call does not hold up the steps of others.
+absl::Status WaitForEngine(Session& session, uint64_t value, absl::Duration limit,
+                           absl::FunctionRef<bool()> abandoned) {
   if (value == 0) return absl::OkStatus();
-  dataplane::Timeline& timeline = *session.runner().view().timeline;
-  return session.region().device().WaitWord(&timeline.engine_done, value, limit, kernels::Stream{});
+  uint64_t& word = session.runner().view().timeline->engine_done;
+  const absl::Time deadline = absl::Now() + limit;
+  for (;;) {
+    const absl::Duration left = deadline - absl::Now();
+    const absl::Status reached = session.region().device().WaitWord(
+        &word, value, std::min(left, kWaitSlice), kernels::Stream{});
+    if (session.ended()) return SessionEnded();
+    if (abandoned()) return absl::CancelledError("the caller has given up");
+    if (!absl::IsDeadlineExceeded(reached) || left <= kWaitSlice) return reached;
+  }
 }
 
 absl::Status CheckRowCount(const Session& session, int rows) {
@@ -242,12 +256,12 @@ absl::Status CheckRowCount(const Session& session, int rows) {
 }  // namespace
 
 absl::Status StepExecutor::Step(Session& session, const v1::StepRequest& request,
-                                v1::StepResponse* response) {
+                                v1::StepResponse* response, absl::FunctionRef<bool()> abandoned) {
   if (session.ended()) return SessionEnded();
   absl::Status status = CheckRowCount(session, request.rows_size());
   if (!status.ok()) return status;
   // Before anything is noted down as observed: a step that never got its scores did not happen.
-  status = WaitForEngine(session, request.wait_timeline(), wait_limit_);
+  status = WaitForEngine(session, request.wait_timeline(), wait_limit_, abandoned);
   if (!status.ok()) return status;
   StepPlan plan(session);
   RowPlanner planner(session, plan);

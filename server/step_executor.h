@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/session.h"
@@ -18,8 +19,10 @@ class StepExecutor {
   explicit StepExecutor(absl::Duration wait_limit) : wait_limit_(wait_limit) {}
 
   // Observes the staged scores and predicts the next lists. Rows are refused one by one, in the response; the call
-  // fails only as a whole (session ended, engine's word not reached, device fault).
-  absl::Status Step(Session& session, const v1::StepRequest& request, v1::StepResponse* response);
+  // fails only as a whole (session ended, engine's word not reached, device fault). A caller who gives up while the
+  // step waits for the engine's word ends the wait: the step then did not happen.
+  absl::Status Step(Session& session, const v1::StepRequest& request, v1::StepResponse* response,
+                    absl::FunctionRef<bool()> abandoned = [] { return false; });
 
   // Applies the verdict on drafts that a Step left waiting, and predicts.
   absl::Status CommitDrafts(Session& session, const v1::CommitDraftsRequest& request,

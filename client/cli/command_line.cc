@@ -52,7 +52,7 @@ std::vector<std::string> KnownWords(const CLI::App& app) {
 // "; did you mean --sparsity?", or nothing if nothing is near.
 std::string Suggestion(const CLI::App& app, const std::string& word) {
   std::string best;
-  size_t least = 3;  // edits that still look like a slip
+  size_t least = std::min<size_t>(2, word.size() / 3) + 1;  // more edits are no slip
   for (const std::string& known : KnownWords(app)) {
     const size_t distance = EditDistance(word, known);
     if (distance < least) {
@@ -77,12 +77,16 @@ std::string SentenceFor(const CLI::ParseError& error, const CLI::App& root, cons
   const std::vector<std::string> rest = root.remaining(/*recurse=*/true);
   const std::string message = FirstLine(error.what());
   const bool lacks_command = is("RequiredError") && absl::StrContains(message, "subcommand");
-  if ((is("ExtrasError") || lacks_command) && !rest.empty()) {
+  const bool surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if ((surplus || lacks_command) && !rest.empty()) {
     return UnknownArgument(named, rest.front());
   }
   if (lacks_command) return absl::StrCat("say which command (see '", PathOf(&named), " --help')");
-  if (is("ArgumentMismatch")) {  // "--sparsity: 1 required SHARE missing"
-    return absl::StrCat(message.substr(0, message.find(':')), ": the value is missing");
+  if (is("ArgumentMismatch")) {
+    // "--topk: At Most 1 required but received 2", "--topk: 1 required K missing"
+    const bool repeated = absl::StrContains(message, "received");
+    return absl::StrCat(message.substr(0, message.find(':')),
+                        repeated ? ": given more than once" : ": the value is missing");
   }
   return message;
 }

@@ -42,6 +42,12 @@ std::optional<v1::ErrorDetail> DetailOf(const grpc::ClientContext& context) {
   return detail;
 }
 
+// CANCELLED is kept for a user who interrupted us.
+absl::StatusCode CodeOf(const grpc::Status& status) {
+  const auto code = static_cast<absl::StatusCode>(status.error_code());
+  return code == absl::StatusCode::kCancelled ? absl::StatusCode::kAborted : code;
+}
+
 // The message, after the name of the field at fault unless it begins with that anyway.
 std::string Sentence(const grpc::Status& status, const std::optional<v1::ErrorDetail>& detail) {
   if (!detail.has_value() || detail->message().empty()) {
@@ -65,6 +71,7 @@ void Connection::SetDeadline(grpc::ClientContext* context) {
 
 absl::Status Connection::Explain(const grpc::Status& status,
                                  const grpc::ClientContext& context) const {
+  if (absl::Status path = CheckSocketPath(socket_); !path.ok()) return path;
   const std::optional<v1::ErrorDetail> detail = DetailOf(context);
   if (!detail.has_value() && status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     return ExplainUnavailable(status);
@@ -73,12 +80,11 @@ absl::Status Connection::Explain(const grpc::Status& status,
     return absl::UnavailableError(absl::StrCat("spind at ", socket_, " did not answer within ",
                                                absl::FormatDuration(kCallTimeout)));
   }
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), Sentence(status, detail));
+  return absl::Status(CodeOf(status), Sentence(status, detail));
 }
 
 absl::Status Connection::ExplainUnavailable(const grpc::Status& status) const {
   if (absl::Status probed = ProbeSocket(socket_); !probed.ok()) {
-    if (absl::IsInvalidArgument(probed)) return probed;
     return absl::UnavailableError(probed.message());
   }
   if (ClosesAtOnce(socket_)) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/cli/terminal/numbers.h"
@@ -49,7 +50,7 @@ std::string SparsityText(const v1::Policy& policy) {
   const auto& layers = policy.layer_sparsity();
   if (layers.empty()) return FormatPercent(policy.sparsity(), 1);
   const auto [least, most] = std::minmax_element(layers.begin(), layers.end());
-  return absl::StrCat("per layer ", FormatPercent(*least, 1), " to ", FormatPercent(*most, 1));
+  return absl::StrFormat("%.1f to %.1f %%", 100 * *least, 100 * *most);
 }
 
 Json PolicyJson(const v1::Policy& policy) {

@@ -21,7 +21,7 @@ std::string ExecutorName(v1::Executor executor);      // "inline"
 std::string DtypeName(v1::Dtype dtype);               // "f32"
 std::string FallbackName(v1::FallbackReason reason);  // "no_sidecar", as in the metrics
 
-// "40.0 %", or "per layer 30.0 % to 60.0 %".
+// "40.0 %", or "30.0 to 60.0 %" where layers differ.
 std::string SparsityText(const v1::Policy& policy);
 
 Json PolicyJson(const v1::Policy& policy);

@@ -64,7 +64,7 @@ std::string SessionTable(const v1::ListSessionsResponse& list, const Paint& pain
 std::string GeometryText(const v1::Geometry& g) {
   return absl::StrFormat(
       "%d layers, blocks of %d slots, top-K %d, %d %s per slot\n"
-      "  limits    %s slots of context, %d requests, %d verifier rows",
+      "  limits    context %s slots, requests %d, verifier rows %d",
       g.layers(), g.block_slots(), g.topk(), g.tokens_per_slot(),
       g.tokens_per_slot() == 1 ? "token" : "tokens", FormatCount(g.max_slots()), g.max_requests(),
       g.max_next_n());

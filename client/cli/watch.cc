@@ -16,7 +16,7 @@ absl::StatusOr<v1::WatchStatsResponse> FetchStats(const Connection& connection,
   const auto stream = connection.stub().WatchStats(&context, request);
   v1::WatchStatsResponse response;
   const bool received = stream->Read(&response);
-  context.TryCancel();
+  if (received) context.TryCancel();  // one is enough
   const grpc::Status status = stream->Finish();
   if (!received) return connection.Explain(status, context);
   return response;

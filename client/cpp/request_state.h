@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "dataplane/progress.h"
+#include "dataplane/request_key.h"
 #include "spin/session.h"
 
 namespace spin::internal {
@@ -49,10 +50,14 @@ class RequestState {
   using OnGone = std::function<void(const std::string& key, const RequestBinding& binding)>;
 
   RequestState(std::string key, int64_t slots, OnGone on_gone)
-      : key_(std::move(key)), on_gone_(std::move(on_gone)), wanted_slots_(slots) {}
+      : key_(std::move(key)),
+        key_hash_(dataplane::HashRequestKey(key_)),
+        on_gone_(std::move(on_gone)),
+        wanted_slots_(slots) {}
   ~RequestState() { on_gone_(key_, binding()); }
 
   const std::string& key() const { return key_; }
+  uint64_t key_hash() const { return key_hash_; }
 
   RequestBinding binding() const {
     absl::MutexLock lock(&mutex_);
@@ -93,6 +98,7 @@ class RequestState {
 
  private:
   const std::string key_;
+  const uint64_t key_hash_;
   const OnGone on_gone_;
   mutable absl::Mutex mutex_;
   RequestBinding binding_ ABSL_GUARDED_BY(mutex_);

@@ -73,6 +73,7 @@ uint64_t SessionImpl::BeginStep(absl::Span<const StepRow> rows) {
   step_.scored.clear();
   step_.audited.clear();
   step_.observe_time = absl::ZeroDuration();
+  step_.predict_time = absl::ZeroDuration();
   for (int r = 0; r < step_.row_count; ++r) {
     step_.rows[r].request = nullptr;
     PlanRow(rows[r], step_.rows[r]);
@@ -85,6 +86,8 @@ uint64_t SessionImpl::BeginStep(absl::Span<const StepRow> rows) {
 void SessionImpl::PlanRow(const StepRow& asked, StepRowState& row) {
   row.position = asked.position;
   row.next_n = static_cast<uint32_t>(std::clamp(asked.next_n, 1, options_.max_next_n));
+  row.next_next_n = row.next_n;  // until End says otherwise
+  row.accepted = row.next_n;
   row.observe = false;
   row.resync = false;
   row.buffer = 0;
@@ -224,6 +227,7 @@ void SessionImpl::PutScores(uint64_t serial, int layer, const Scores& scores) {
   step_.layer_taken[layer] = true;
   ++step_.layers_taken;
   if (step_.session == nullptr || step_.scored.empty() || step_.broken) return;
+  if (!in_owner_process()) return;  // forked in the middle of the step: it is the parent's
   if (!executor_->TakeLayer(step_, layer, scores).ok()) step_.broken = true;
 }
 
@@ -248,7 +252,7 @@ void SessionImpl::EndStep(uint64_t serial, const EndOptions& options) {
   if (!IsCurrent(serial)) return;
   const bool whole = !step_.broken && step_.layers_taken == options_.model.layers &&
                      TakeEndOptions(options);
-  const bool alive = step_.session != nullptr && !step_.session->ended();
+  const bool alive = step_.session != nullptr && !step_.session->ended() && in_owner_process();
   if (!whole || !alive) return Forget();
   if (!step_.scored.empty() && !executor_->Finish(step_).ok()) return Forget();
   for (int r = 0; r < step_.row_count; ++r) {

@@ -52,7 +52,8 @@ struct StepState {
   std::vector<kernels::ScoredRow> audited;
   std::vector<kernels::Row> next;
   std::vector<int32_t> identity;           // 0, 1, 2, ... [max_blocks]
-  absl::Duration observe_time;
+  absl::Duration observe_time;             // spent so far
+  absl::Duration predict_time;
 };
 
 }  // namespace spin::internal

@@ -60,6 +60,11 @@ TEST(CommandLineTest, EachBadValueNamesItsFlagAndWhatWasExpected) {
             "spinctl top: --interval: 5ms is not a duration from 100ms to 1h, such as 500ms or 2s");
 }
 
+TEST(CommandLineTest, AFlagThatIsRepeatedIsRefused) {
+  EXPECT_EQ(Refusal({"replay", "--topk", "1", "--topk", "2"}),
+            "spinctl replay: --topk: given more than once");
+}
+
 TEST(CommandLineTest, UnknownWordsGetASuggestion) {
   EXPECT_EQ(Refusal({"replay", "--sparsty", "0.4"}),
             "spinctl replay: unknown flag --sparsty; did you mean --sparsity? (see 'spinctl replay "

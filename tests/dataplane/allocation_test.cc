@@ -60,12 +60,12 @@ TEST(AllocationTest, DecodeStepAllocatesNothing) {
   const std::array<kernels::Row, 2> next = {RowAt(320, 0), RowAt(301, 1)};
   const std::array<kernels::ScoredRow, 2> rows = {ScoredAt(319, Coverage::kAll, 0),
                                                   ScoredAt(300, Coverage::kKept, 1)};
-  ASSERT_TRUE(runner.Predict(first, policy, {}).ok());
+  ASSERT_TRUE(runner.Predict(first, policy, runner.all_layers(), {}).ok());
 
   const int before = allocations;
   const absl::Status audited = runner.Audit(rows, staged, runner.all_layers(), {});
   const absl::Status observed = runner.Observe(rows, staged, runner.all_layers(), 0.5, {});
-  const absl::Status predicted = runner.Predict(next, policy, {});
+  const absl::Status predicted = runner.Predict(next, policy, runner.all_layers(), {});
   EXPECT_EQ(allocations, before);
 
   EXPECT_TRUE(audited.ok() && observed.ok() && predicted.ok());

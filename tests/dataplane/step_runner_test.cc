@@ -36,7 +36,7 @@ TEST_F(StepRunnerTest, RequestGoesFromAFullScanToItsKeptBlocks) {
   EXPECT_EQ(session_.V(0, 0, 319), -4.0f);
 
   const kernels::Row next = RowAt(320);
-  ASSERT_TRUE(runner_.Predict({&next, 1}, HalfSparsity(), {}).ok());
+  ASSERT_TRUE(runner_.Predict({&next, 1}, HalfSparsity(), runner_.all_layers(), {}).ok());
   for (const int32_t layer : {0, 1}) {
     EXPECT_TRUE(
         SameStamp(Header(layer).stamp, session_.view().StampFor(TinySession::kGeneration, 320, 1)));
@@ -58,7 +58,7 @@ TEST_F(StepRunnerTest, RequestGoesFromAFullScanToItsKeptBlocks) {
 
 TEST_F(StepRunnerTest, AuditComparesAFullScanWithTheList) {
   const kernels::Row row = RowAt(319);
-  ASSERT_TRUE(runner_.Predict({&row, 1}, HalfSparsity(), {}).ok());  // keeps 0 to 8, and 19
+  ASSERT_TRUE(runner_.Predict({&row, 1}, HalfSparsity(), runner_.all_layers(), {}).ok());  // keeps 0 to 8, and 19
   session_.Stage(0, 0, -4.0f);
   float* scores = reinterpret_cast<float*>(session_.view().StagedRow(0, 0, 0));
   scores[150] = scores[160] = -1.0f;
@@ -111,7 +111,7 @@ class StepRunnerErrorTest : public ::testing::Test {
 TEST_F(StepRunnerErrorTest, NoRowsLaunchNothing) {
   EXPECT_TRUE(runner_.Audit({}, staged_, runner_.all_layers(), {}).ok());
   EXPECT_TRUE(runner_.Observe({}, staged_, runner_.all_layers(), 0.5, {}).ok());
-  EXPECT_TRUE(runner_.Predict({}, HalfSparsity(), {}).ok());
+  EXPECT_TRUE(runner_.Predict({}, HalfSparsity(), runner_.all_layers(), {}).ok());
 }
 
 TEST_F(StepRunnerErrorTest, EverythingRunsOnTheGivenStream) {
@@ -122,7 +122,7 @@ TEST_F(StepRunnerErrorTest, EverythingRunsOnTheGivenStream) {
   EXPECT_CALL(device_, Select(_, ours)).WillOnce(Return(absl::OkStatus()));
   EXPECT_TRUE(runner_.Audit({&scored_, 1}, staged_, runner_.all_layers(), stream_).ok());
   EXPECT_TRUE(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, stream_).ok());
-  EXPECT_TRUE(runner_.Predict({&row_, 1}, HalfSparsity(), stream_).ok());
+  EXPECT_TRUE(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), stream_).ok());
 }
 
 TEST_F(StepRunnerErrorTest, DeviceErrorsComeBack) {
@@ -134,7 +134,7 @@ TEST_F(StepRunnerErrorTest, DeviceErrorsComeBack) {
 
 TEST_F(StepRunnerErrorTest, NothingIsSelectedAfterAFailedPrediction) {
   EXPECT_CALL(device_, Predict).WillOnce(Return(broken_));
-  EXPECT_EQ(runner_.Predict({&row_, 1}, HalfSparsity(), {}), broken_);
+  EXPECT_EQ(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), {}), broken_);
 }
 
 }  // namespace

@@ -78,7 +78,17 @@ def promtool() -> str:
 
 
 @pytest.fixture(scope="session")
-def ending():
+def mounts():
+    """Mounted folders; they go when the last spind has ended."""
+    folders = []
+    yield folders
+    for folder in folders:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+        os.rmdir(folder)
+
+
+@pytest.fixture(scope="session")
+def ending(mounts):
     """Every spind that a test leaves running gets SIGTERM, and must end well. They end while later tests run."""
     ended = []
     yield ended
@@ -168,9 +178,8 @@ def start_script(start_spind):
 
 
 @pytest.fixture
-def mount_tmpfs():
+def mount_tmpfs(mounts):
     """A file system of a given size: mount_tmpfs("64k"). Skips where mounting is not allowed."""
-    mounted = []
 
     def mount(size: str) -> pathlib.Path:
         folder = tempfile.mkdtemp(prefix="spin-tmpfs-")
@@ -179,10 +188,7 @@ def mount_tmpfs():
         if done.returncode != 0:
             os.rmdir(folder)
             pytest.skip(f"cannot mount a tmpfs: {done.stderr.strip()}")
-        mounted.append(folder)
+        mounts.append(folder)
         return pathlib.Path(folder)
 
-    yield mount
-    for folder in mounted:
-        subprocess.run(["umount", "--lazy", folder], check=True)
-        os.rmdir(folder)
+    return mount

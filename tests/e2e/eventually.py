@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Spin Authors
 # SPDX-License-Identifier: Apache-2.0
-"""The one way in which these tests wait."""
+"""How these tests wait for something, and how they vary a moment."""
 
 import time
 
@@ -25,3 +25,8 @@ def eventually(condition, within: float = 10.0):
         if late:
             raise AssertionError(f"not within {within} s; {why}")
         time.sleep(_INTERVAL)
+
+
+def jitter(seconds: float):
+    """Lets some time pass, so that every attempt hits another moment. Nothing is waited for."""
+    time.sleep(seconds)

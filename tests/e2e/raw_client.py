@@ -15,13 +15,15 @@ DEFAULT_GEOMETRY = dict(layers=2, block_slots=64, topk=64, tokens_per_slot=1, ma
                         max_next_n=1)
 
 
-def open_session_request(executor="SIDECAR", model_name="test-model", policy=None, device_uuid="", **geometry):
+def open_session_request(executor="SIDECAR", model_name="test-model", policy=None, device_uuid="",
+                         zero_init=False, **geometry):
     return session_pb2.OpenSessionRequest(
         model_name=model_name,
         geometry=session_pb2.Geometry(**{**DEFAULT_GEOMETRY, **geometry}),
         executor=f"EXECUTOR_{executor}",
         policy=policy_pb2.Policy(**(policy or {})),
         device_uuid=device_uuid,
+        zero_init=zero_init,
         client_name="raw")
 
 

@@ -9,6 +9,7 @@ import dataclasses
 import math
 
 import numpy as np
+from slab import bf16_to_f32, f32_to_bf16
 
 _MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 AUDIT_TAG = 0xFFFFFFFF
@@ -83,6 +84,11 @@ class Setting:
     seed: int = 0
     audit_every: int = 0
     pin_first_block: bool = False
+    layer_sparsity: tuple = ()
+    bf16: bool = False  # how V and D are stored
+
+    def sparsity_of(self, layer: int) -> float:
+        return self.layer_sparsity[layer] if self.layer_sparsity else self.sparsity
 
 
 def floor_share(ratio: float, count: int) -> int:
@@ -90,7 +96,7 @@ def floor_share(ratio: float, count: int) -> int:
 
 
 class Request:
-    """V and D of one request, in fp32, and the lists that follow from them."""
+    """V and D of one request, and the lists that follow from them."""
 
     def __init__(self, setting: Setting, key: bytes, slots: int):
         self.setting, self.key_hash = setting, xxh64(key)
@@ -117,6 +123,8 @@ class Request:
         past, now = np.float32(self.setting.decay), np.float32(1 - self.setting.decay)
         with np.errstate(invalid="ignore", over="ignore"):
             moved = np.where(np.isneginf(entries), scores, past * entries + now * scores)
+            if self.setting.bf16:
+                moved = bf16_to_f32(f32_to_bf16(moved))
         return np.where(np.isfinite(moved), moved, entries)
 
     def observe(self, layer: int, position: int, slots: np.ndarray, scores: np.ndarray):
@@ -142,7 +150,7 @@ class Request:
             keys += [(word >> shift & 0xFFFF) >> (16 - KEY_BITS) for word in words for shift in (0, 16)]
         return keys[:blocks]
 
-    def budget(self, position: int, next_n: int) -> tuple[int, set[int], int]:
+    def budget(self, layer: int, position: int, next_n: int) -> tuple[int, set[int], int]:
         """(blocks to keep, the pinned ones, how many of them to draw at random)"""
         s = self.setting
         slots = self.visible(position + next_n - 1)
@@ -150,7 +158,7 @@ class Request:
         pinned = set(range(max(slots - next_n, 0) // s.block, blocks))
         if s.pin_first_block and blocks:
             pinned.add(0)
-        keep = max(blocks - floor_share(s.sparsity, blocks), math.ceil(s.topk / s.block), len(pinned))
+        keep = max(blocks - floor_share(s.sparsity_of(layer), blocks), math.ceil(s.topk / s.block), len(pinned))
         if keep < blocks:
             keep += (next_n - 1) * math.ceil(blocks / 256)
         keep = min(keep, blocks)
@@ -159,7 +167,7 @@ class Request:
     def kept(self, layer: int, position: int, next_n: int = 1) -> np.ndarray:
         """The block list of one layer, ascending."""
         scores = self.block_scores(layer, position, next_n)
-        keep, pinned, explored = self.budget(position, next_n)
+        keep, pinned, explored = self.budget(layer, position, next_n)
         free = [block for block in range(len(scores)) if block not in pinned]
         ranked = sorted(free, key=lambda block: (-scores[block], block))
         best, rest = ranked[: keep - len(pinned) - explored], ranked[keep - len(pinned) - explored:]

@@ -23,20 +23,21 @@ class Spind:
 
     def __init__(self, binary: pathlib.Path, *flags: str, slab_bytes="16MiB", folder=None, shm_dir=None,
                  uid=None, umask=-1):
-        self.owned_folders = []
+        self.owned_folders, self.uid, self.umask = [], uid, umask
         self.folder = pathlib.Path(folder or self._make_folder(tempfile.gettempdir()))
         self.shm_dir = pathlib.Path(shm_dir or self._make_folder(
             _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else tempfile.gettempdir()))
         self.socket = self.folder / "spind.sock"
         self.command = [str(binary), "--socket", str(self.socket), "--admin-address", "127.0.0.1:0",
                         "--slab-bytes", str(slab_bytes), "--shm-dir", str(self.shm_dir), *flags]
-        self.uid, self.umask = uid, umask
         self.log_file = self.folder / "spind.log"
         self.start()
 
     def _make_folder(self, parent) -> str:
         folder = tempfile.mkdtemp(prefix="spin-", dir=parent)
         os.chmod(folder, 0o755)  # other users' clients pass through
+        if self.uid is not None:
+            os.chown(folder, self.uid, self.uid)
         self.owned_folders.append(folder)
         return folder
 

@@ -120,6 +120,10 @@ TEST_P(ObserveTest, OneLayerAtATimeEqualsAllAtOnce) {
   for (int32_t layer = 0; layer < 3; ++layer) {
     std::iota(scores.At(layer, 0), scores.At(layer, 0) + 200, 1000.0f * layer);
   }
+  ScoreTensor zeros(3, 1, 1, 200);
+  std::fill(zeros.values.begin(), zeros.values.end(), 0.0f);
+  at_once.Observe({ScoredAt(199)}, zeros, 0.5);
+  one_by_one.Observe({ScoredAt(199)}, zeros, 0.5);
   at_once.Observe({ScoredAt(199)}, scores, 0.5);
   for (const int32_t layer : {2, 0, 1}) {
     one_by_one.Observe({ScoredAt(199)}, scores, 0.5, {layer, 1});
@@ -127,7 +131,7 @@ TEST_P(ObserveTest, OneLayerAtATimeEqualsAllAtOnce) {
   for (int32_t layer = 0; layer < 3; ++layer) {
     EXPECT_TRUE(SameBits(one_by_one.V(0, layer), at_once.V(0, layer)));
     EXPECT_TRUE(SameBits(one_by_one.D(0, layer), at_once.D(0, layer)));
-    EXPECT_EQ(at_once.V(0, layer)[5], 1000.0f * layer + 5);
+    EXPECT_EQ(at_once.V(0, layer)[5], (1000.0f * layer + 5) / 2);
   }
 }
 

@@ -60,10 +60,10 @@ Check ListenerCheck(const std::string& path) {
 Check LockCheck(const std::string& path, bool listening) {
   const std::string lock_path = absl::StrCat(path, ".lock");
   const int fd = open(lock_path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    if (listening) return {"lock file", Outcome::kInfo, "not visible to us", ""};
+  if (fd < 0 && errno == ENOENT && !listening) {
     return {"lock file", Outcome::kInfo, "none: no spind has served here", ""};
   }
+  if (fd < 0) return {"lock file", Outcome::kInfo, "not visible to us", ""};
   const auto close_fd = absl::MakeCleanup([fd] { close(fd); });
   if (listening) return {"lock file", Outcome::kOk, lock_path, ""};
   if (flock(fd, LOCK_SH | LOCK_NB) == 0) {

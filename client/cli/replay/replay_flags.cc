@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/values.h"
 #include "dataplane/layout.h"
 #include "dataplane/slab_header.h"
 #include "kernels/state.h"
@@ -113,74 +112,6 @@ uint64_t SlabBytesFor(const ReplayFlags& flags, const trace::Trace& trace) {
   const uint64_t region = dataplane::LayoutAt(dataplane::kSlabAlignment, shape).end;
   const uint64_t pages = kernels::PagesFor(shape.max_slots);
   return region + pages * kernels::PageBytes(shape.geometry) + kSpareSlabBytes;
-}
-
-void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
-  const std::vector<std::string> executors = {"inline", "sidecar"}, states = {"f32", "bf16"};
-  command->add_option("--trace", flags->trace, "Recorded trace, a safetensors file (required)")
-      ->type_name("FILE");
-  command
-      ->add_option("--topk", flags->topk, "K: slots that the indexer keeps, 1 to 2048 (required)")
-      ->check(IntegerIn(1, kernels::kMaxTopk))
-      ->type_name("K");
-  command->add_option("--sparsity", flags->sparsity, "Share of blocks to skip, in [0, 1)")
-      ->check(ShareBelowOne())
-      ->type_name("SHARE")
-      ->capture_default_str();
-  command
-      ->add_option("--layer-sparsity", flags->layer_sparsity,
-                   "The same for each layer of the trace")
-      ->check(ShareBelowOne())
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("A,B,...");
-  command->add_option("--exploration", flags->exploration, "Share of kept blocks drawn at random")
-      ->check(Share())
-      ->type_name("SHARE")
-      ->capture_default_str();
-  command->add_option("--alpha", flags->alpha, "Weight of the past in the averages, in [0, 1)")
-      ->check(ShareBelowOne())
-      ->type_name("SHARE")
-      ->capture_default_str();
-  command
-      ->add_option("--executor", flags->executor, "Who runs Spin's kernels: this process or spind")
-      ->check(OneOf(executors))
-      ->type_name(ChoiceName(executors))
-      ->capture_default_str();
-  command
-      ->add_option("--audit-every", flags->audit_every,
-                   "Score a step in full with probability 1/N; 0: never")
-      ->check(IntegerIn(0, UINT32_MAX))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--seed", flags->seed, "Of exploration and audits")
-      ->check(Unsigned64())
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--state", flags->state, "Type of the moving averages")
-      ->check(OneOf(states))
-      ->type_name(ChoiceName(states))
-      ->capture_default_str();
-  command->add_option("--block", flags->block, "Slots per block: the indexer's KV page")
-      ->check(OneOf({"16", "32", "64", "128"}))
-      ->type_name("16|32|64|128")
-      ->capture_default_str();
-  command->add_option("--steps", flags->steps, "Play only the first N steps (2 or more)")
-      ->check(IntegerIn(2, INT32_MAX))
-      ->type_name("N");
-  command->add_flag("--pin-first-block", flags->pin_first_block,
-                    "Keep block 0 always (attention sink)");
-  CLI::Option* socket =
-      command
-          ->add_option("--socket", flags->common.socket,
-                       "Use the spind at this socket; without it, replay starts one of its own")
-          ->type_name("PATH");
-  command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
-      ->type_name("FILE")
-      ->excludes(socket);
-  command->add_flag("--hold", flags->hold, "Keep its own spind up afterwards, until Ctrl-C")
-      ->excludes(socket);
-  AddJsonFlag(command, &flags->common);
 }
 
 }  // namespace spin::cli

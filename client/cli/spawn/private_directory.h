@@ -5,14 +5,13 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "absl/status/statusor.h"
 
 namespace spin::cli {
 
 // A new directory that only we can enter, under $TMPDIR or /tmp. Removed, with all that is in it,
-// when destroyed.
+// when destroyed. One that a killed process left behind is removed by the next Create().
 class PrivateDirectory {
  public:
   // Short enough for a unix socket in it: a long $TMPDIR is passed over for /tmp.
@@ -24,9 +23,13 @@ class PrivateDirectory {
   const std::string& path() const { return path_; }
 
  private:
-  explicit PrivateDirectory(std::string path) : path_(std::move(path)) {}
+  PrivateDirectory(std::string path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
 
   std::string path_;
+  int lock_fd_;  // of the directory itself; locked as long as we live
 };
+
+// Removes our directories in `parent` whose creator is gone. Returns how many.
+int RemoveAbandonedDirectories(const std::string& parent);
 
 }  // namespace spin::cli

@@ -5,9 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
@@ -76,7 +79,7 @@ absl::Status Follow(const Connection& connection, const TopFlags& flags, QuitWat
     before.Swap(&now);
     first = false;
   }
-  context.TryCancel();
+  if (!shown.ok()) context.TryCancel();
   const grpc::Status ended = stream->Finish();
   quit->Guard(nullptr);
   if (!shown.ok() || quit->quit()) return shown;
@@ -102,15 +105,28 @@ absl::Status RunPlain(const Connection& connection, const TopFlags& flags) {
   });
 }
 
-absl::Status RunLive(const Connection& connection, const TopFlags& flags) {
+// Broken at blanks into lines of at most `columns`.
+std::vector<std::string> Wrap(absl::string_view text, int columns) {
+  std::vector<std::string> lines = {""};
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    const bool fits = lines.back().size() + 1 + word.size() <= static_cast<size_t>(columns);
+    if (!fits && !lines.back().empty()) lines.emplace_back();
+    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", word);
+  }
+  return lines;
+}
+
+absl::Status RunLive(const std::string& socket, const TopFlags& flags) {
   Screen screen;
   QuitWatch quit(screen.keys());
   const auto draw = [&](std::vector<std::string> lines, const Terminal& terminal) {
     lines.push_back("");
-    lines.push_back(absl::StrCat("every ", flags.interval, ", q quits"));
+    lines.push_back(absl::StrCat("every ", flags.interval, "; q quits"));
     return screen.Draw(std::move(lines), terminal.rows);
   };
   for (;;) {
+    const Connection connection(
+        socket);  // a new one tries at once, an old one only after a backoff
     const absl::Status status = Follow(connection, flags, &quit, [&](const Frame& frame) {
       const Terminal terminal = DetectTerminal(STDOUT_FILENO);
       return draw(RenderFrame(frame, terminal), terminal);
@@ -118,17 +134,17 @@ absl::Status RunLive(const Connection& connection, const TopFlags& flags) {
     if (quit.quit()) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
-    const absl::Status drawn = draw({std::string(status.message()), "trying again"}, terminal);
+    const absl::Status drawn = draw(Wrap(status.message(), terminal.columns), terminal);
     if (!drawn.ok()) return drawn;
     quit.Sleep(kRetryEvery);
   }
 }
 
 absl::Status RunTop(const TopFlags& flags) {
-  const Connection connection(SocketOrDefault(flags.common.socket));
-  if (flags.once) return RunOnce(connection, flags);
+  const std::string socket = SocketOrDefault(flags.common.socket);
+  if (flags.once) return RunOnce(Connection(socket), flags);
   const bool live = DetectTerminal(STDOUT_FILENO).tty && !flags.common.json;
-  return live ? RunLive(connection, flags) : RunPlain(connection, flags);
+  return live ? RunLive(socket, flags) : RunPlain(Connection(socket), flags);
 }
 
 }  // namespace

@@ -19,6 +19,13 @@ uint64_t ScoredBlocks(const v1::LayerStats& layer) {
          layer.full_blocks();
 }
 
+// Of all layers: grows with every step, also before the client has reported the step.
+uint64_t ConsideredBlocks(const v1::SessionStats& session) {
+  uint64_t blocks = 0;
+  for (const v1::LayerStats& layer : session.layers()) blocks += layer.considered_blocks();
+  return blocks;
+}
+
 double Sparsity(const v1::LayerStats& layer) {
   return 1 - Share(ScoredBlocks(layer), layer.considered_blocks());
 }
@@ -94,7 +101,7 @@ SessionFrame MakeSession(const v1::SessionStats& now, const v1::SessionStats* be
   frame.open_requests = now.open_requests();
   frame.state_bytes = now.state_bytes();
   frame.policy_epoch = now.policy_epoch();
-  frame.recent = before != nullptr && now.steps() > before->steps();
+  frame.recent = before != nullptr && ConsideredBlocks(now) > ConsideredBlocks(*before);
   AddChange(now, frame.recent ? *before : v1::SessionStats(), &frame);
   AddTotals(now, &frame);
   if (before != nullptr && seconds > 0) {

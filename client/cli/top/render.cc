@@ -59,10 +59,9 @@ class Renderer {
     Line(absl::StrFormat("%s  session %s  policy epoch %d", paint_(Tone::kStrong, s.model), s.id,
                          s.policy_epoch));
     Sparsity(s);
-    Item("blocks", absl::StrFormat("predicted %s  explored %s  pinned %s  full %s%s",
+    Item("blocks", absl::StrFormat("predicted %s  explored %s  pinned %s  full %s",
                                    FormatCount(s.predicted_blocks), FormatCount(s.explored_blocks),
-                                   FormatCount(s.pinned_blocks), FormatCount(s.full_blocks),
-                                   s.recent ? "" : paint_(Tone::kQuiet, "  (since opened)")));
+                                   FormatCount(s.pinned_blocks), FormatCount(s.full_blocks)));
     Item("miss", Miss(s));
     Item("fallbacks", Fallbacks(s));
     Item("steps", Steps(s));
@@ -76,10 +75,11 @@ class Renderer {
   void Sparsity(const SessionFrame& s) {
     const bool low = s.realized_sparsity < s.target_sparsity - kSparsityGap;
     const std::string realized = FormatPercent(s.realized_sparsity, 1);
-    Item("sparsity", absl::StrFormat("[%s] %s, target %s",
+    Item("sparsity", absl::StrFormat("[%s] %s, target %s%s",
                                      Bar(s.realized_sparsity, kBarWidth, terminal_.unicode),
                                      paint_(low ? Tone::kWarn : Tone::kPlain, realized),
-                                     FormatPercent(s.target_sparsity, 1)));
+                                     FormatPercent(s.target_sparsity, 1),
+                                     s.recent ? "" : paint_(Tone::kQuiet, "  (since opened)")));
   }
 
   std::string Miss(const SessionFrame& s) const {
@@ -115,7 +115,8 @@ class Renderer {
 
   // One bar for each layer, in rows as wide as the terminal; the first says what a full bar is.
   void Layers(const std::string& label, const std::vector<double>& shares, double full) {
-    const std::string scale = absl::StrCat("  full bar: ", FormatPercent(full, full == 1 ? 0 : 2));
+    const std::string scale = absl::StrCat(terminal_.unicode ? "  full bar: " : "  9: ",
+                                           FormatPercent(full, full == 1 ? 0 : 2));
     const size_t room =
         std::max(8, terminal_.columns - kLabelWidth - 10 - static_cast<int>(scale.size()));
     for (size_t begin = 0; begin < shares.size(); begin += room) {

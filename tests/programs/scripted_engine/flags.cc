@@ -21,7 +21,7 @@ void AddModel(CLI::App& app, Model& model) {
            .block_slots = 64,
            .topk = 128,
            .tokens_per_slot = 1,
-           .max_slots = 16384};
+           .max_slots = 8192};
   app.add_option("--model-name", model.name);
   app.add_option("--layers", model.layers);
   app.add_option("--block-slots", model.block_slots);
@@ -49,6 +49,7 @@ std::optional<Flags> ReadFlags(int argc, char** argv) {
   Flags flags;
   SessionOptions& session = flags.session;
   session.client_name = "scripted_engine";
+  session.max_requests = 8;
   session.reconnect_interval = absl::Milliseconds(20);
   CLI::App app("An engine that does what its input says", "scripted_engine");
   app.add_option("--socket", session.socket);

@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cli/connection.h"
+#include "client/cli/describe.h"
+#include "client/cli/find_session.h"
+#include "client/cli/json.h"
+#include "client/cli/policy/command.h"
+#include "client/cli/policy/table.h"
+#include "client/cli/socket_probe.h"
+#include "client/cli/terminal/color.h"
+#include "client/cli/terminal/terminal.h"
+#include "client/cli/values.h"
+
+namespace spin::cli {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  spinctl policy get
+  spinctl policy get --session 3f9a --json)";
+
+struct GetFlags {
+  CommonFlags common;
+  std::string session;  // empty: all
+};
+
+Json EntryJson(const v1::SessionInfo& session) {
+  return {{"session_id", FormatId(session.session_id())},
+          {"policy", PolicyJson(session.policy())},
+          {"policy_epoch", session.policy_epoch()}};
+}
+
+absl::StatusOr<std::vector<v1::SessionInfo>> Chosen(const Connection& connection,
+                                                    const std::string& id) {
+  if (!id.empty()) {
+    absl::StatusOr<v1::SessionInfo> one = FindSession(connection, "--session", id);
+    if (!one.ok()) return one.status();
+    return std::vector<v1::SessionInfo>{*std::move(one)};
+  }
+  const auto list =
+      connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
+  if (!list.ok()) return list.status();
+  return std::vector<v1::SessionInfo>(list->sessions().begin(), list->sessions().end());
+}
+
+absl::Status RunGet(const GetFlags& flags) {
+  const Connection connection(SocketOrDefault(flags.common.socket));
+  const auto sessions = Chosen(connection, flags.session);
+  if (!sessions.ok()) return sessions.status();
+  Json list = Json::array();
+  Table table = PolicyTable();
+  for (const v1::SessionInfo& session : *sessions) {
+    list.push_back(EntryJson(session));
+    table.AddRow(
+        PolicyRow(FormatId(session.session_id()), session.policy(), session.policy_epoch()));
+  }
+  if (flags.common.json) return Print(Dump({{"sessions", std::move(list)}}));
+  if (sessions->empty()) return Print("no open session\n");
+  return Print(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)));
+}
+
+}  // namespace
+
+void AddPolicyGetCommand(CLI::App* policy, Action* action) {
+  const auto flags = std::make_shared<GetFlags>();
+  CLI::App* command = policy->add_subcommand("get", "The policy of all sessions, or of one");
+  command->footer(kFooter);
+  command->add_option("--session", flags->session, "Only this one")->type_name("ID");
+  AddSocketFlag(command, &flags->common);
+  AddJsonFlag(command, &flags->common);
+  command->callback([=] { *action = [flags] { return RunGet(*flags); }; });
+}
+
+}  // namespace spin::cli

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "client/cli/values.h"
+
+namespace spin::cli {
+
+// The flags for the numbers of a policy. Flags has members of their names: plain values where a
+// default applies (replay), optionals where only what is given changes (policy set).
+template <typename Flags>
+void AddPolicyValueFlags(CLI::App* command, Flags* flags) {
+  command->add_option("--sparsity", flags->sparsity, "Share of blocks to skip, in [0, 1)")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE");
+  command->add_option("--layer-sparsity", flags->layer_sparsity, "The same, for each layer in turn")
+      ->check(ShareBelowOne())
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("A,B,...");
+  command->add_option("--exploration", flags->exploration, "Share of kept blocks drawn at random")
+      ->check(Share())
+      ->type_name("SHARE");
+  command->add_option("--alpha", flags->alpha, "Weight of the past in the averages, in [0, 1)")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE");
+  command
+      ->add_option("--audit-every", flags->audit_every,
+                   "Score a step in full with probability 1/N; 0: never")
+      ->check(IntegerIn(0, UINT32_MAX))
+      ->type_name("N");
+  command->add_option("--seed", flags->seed, "Of exploration and audits; equal on all ranks")
+      ->check(Unsigned64())
+      ->type_name("N");
+}
+
+}  // namespace spin::cli

@@ -1,0 +1,65 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/policy/value_flags.h"
+#include "client/cli/replay/replay_flags.h"
+#include "client/cli/values.h"
+#include "kernels/geometry.h"
+
+namespace spin::cli {
+namespace {
+
+void AddTraceFlags(CLI::App* command, ReplayFlags* flags) {
+  command->add_option("--trace", flags->trace, "Recorded trace, a safetensors file (required)")
+      ->type_name("FILE");
+  command->add_option("--topk", flags->topk, "K: slots the indexer keeps, 1 to 2048 (required)")
+      ->check(IntegerIn(1, kernels::kMaxTopk))
+      ->type_name("K");
+  command->add_option("--steps", flags->steps, "Play only the first N steps (2 or more)")
+      ->check(IntegerIn(2, INT32_MAX))
+      ->type_name("N");
+  command->add_option("--block", flags->block, "Slots per block: the indexer's KV page")
+      ->check(OneOf({"16", "32", "64", "128"}))
+      ->type_name("16|32|64|128");
+}
+
+void AddExecutionFlags(CLI::App* command, ReplayFlags* flags) {
+  const std::vector<std::string> executors = {"inline", "sidecar"}, states = {"f32", "bf16"};
+  command->add_option("--executor", flags->executor, "Who runs Spin's kernels: spinctl or spind")
+      ->check(OneOf(executors))
+      ->type_name(ChoiceName(executors));
+  command->add_option("--state", flags->state, "Type of the moving averages")
+      ->check(OneOf(states))
+      ->type_name(ChoiceName(states));
+}
+
+void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
+  CLI::Option* socket =
+      command
+          ->add_option("--socket", flags->common.socket,
+                       "Use the spind at this socket; else replay starts one of its own")
+          ->type_name("PATH");
+  command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
+      ->type_name("FILE")
+      ->excludes(socket);
+  command->add_flag("--hold", flags->hold, "Keep its own spind up afterwards, until Ctrl-C")
+      ->excludes(socket);
+}
+
+}  // namespace
+
+void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
+  AddTraceFlags(command, flags);
+  AddPolicyValueFlags(command, flags);
+  command->add_flag("--pin-first-block", flags->pin_first_block,
+                    "Keep block 0 always (attention sink)");
+  AddExecutionFlags(command, flags);
+  AddSpindFlags(command, flags);
+  AddJsonFlag(command, &flags->common);
+  for (const char* flag : {"--sparsity", "--exploration", "--alpha", "--audit-every", "--seed",
+                           "--block", "--executor", "--state"}) {
+    command->get_option(flag)->capture_default_str();
+  }
+}
+
+}  // namespace spin::cli

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/replay/replay_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace spin::cli {
+namespace {
+
+trace::Trace Shape(int layers, int first_query, int steps) {
+  trace::Trace trace;
+  trace.layers = layers;
+  trace.first_query = first_query;
+  trace.steps = steps;
+  trace.slots = first_query + steps;
+  return trace;
+}
+
+ReplayFlags Flags() {
+  ReplayFlags flags;
+  flags.trace = "dir/some trace \"x\".safetensors";
+  flags.topk = 128;
+  return flags;
+}
+
+std::string Refusal(const ReplayFlags& flags, const trace::Trace& trace) {
+  return std::string(CheckAgainstTrace(flags, trace).message());
+}
+
+TEST(ReplayFlagsTest, WhatTheTraceCannotGiveIsRefused) {
+  ReplayFlags flags = Flags();
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "");
+  flags.steps = 9;
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "--steps: 9 is more than the trace has, 8");
+  flags.steps = 0;
+  EXPECT_NE(Refusal(flags, Shape(4, 100, 1)).find("steps: 1 is too few"), std::string::npos);
+  flags.layer_sparsity = {0.1};
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)),
+            "--layer-sparsity: 1 value for 4 layers; give one for each");
+}
+
+TEST(ReplayFlagsTest, LimitsOfSpinAreNamed) {
+  EXPECT_NE(Refusal(Flags(), Shape(129, 100, 8)).find("layers: 129"), std::string::npos);
+  EXPECT_NE(Refusal(Flags(), Shape(4, 4 << 20, 8)).find("slots: a context of 4194312"),
+            std::string::npos);
+}
+
+TEST(ReplayFlagsTest, ASessionHasTheShapeOfTheTraceAndTheWholePolicy) {
+  const SessionOptions options = SessionOptionsFor(Flags(), Shape(4, 100, 8), "/s", "me");
+  EXPECT_EQ(options.model.name, "some_trace__x_");
+  EXPECT_EQ(options.model.layers, 4);
+  EXPECT_EQ(options.model.max_slots, 108);
+  EXPECT_EQ(options.policy.sparsity, 0.4);
+  EXPECT_EQ(options.policy.audit_every, 0u);
+  EXPECT_EQ(options.policy.enabled, true);
+}
+
+TEST(ReplayFlagsTest, TheSlabGrowsWithTheContext) {
+  const uint64_t small = SlabBytesFor(Flags(), Shape(4, 100, 8));
+  const uint64_t large = SlabBytesFor(Flags(), Shape(4, 1 << 20, 8));
+  EXPECT_GT(large - small, 2ull * 4 * 4 * (1 << 20));  // V and D in fp32
+}
+
+}  // namespace
+}  // namespace spin::cli

@@ -1,0 +1,331 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""How spind starts, refuses to start, dies and stops."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import threading
+
+import grpc
+import pytest
+from eventually import eventually, jitter
+from raw_client import RawClient, RawSession, step_row
+from spin.v1 import policy_pb2, session_pb2, stats_pb2
+from spind import STOP_BOUND
+
+
+@pytest.fixture
+def refusal_of(spind_binary, tmp_path):
+    """Runs a spind that must refuse to start; returns the sentence it says: refusal_of("--device", "cuda")."""
+
+    def run(*flags, code=1, warnings=0, **options):
+        defaults = {"--socket": tmp_path / "spind.sock", "--admin-address": "127.0.0.1:0", "--shm-dir": tmp_path,
+                    "--slab-bytes": "1MiB"}
+        command = [spind_binary]
+        for flag, value in {**defaults, **dict(zip(flags[::2], flags[1::2]))}.items():
+            command += [flag, str(value)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, **options)
+        assert (done.returncode, done.stdout) == (code, ""), done
+        lines = done.stderr.splitlines()
+        assert len(lines) == 1 + warnings and lines[-1].startswith("spind: "), done.stderr
+        assert "exception" not in done.stderr and "terminate" not in done.stderr
+        return lines[-1]
+
+    return run
+
+
+class TestRefusals:
+    """One clear sentence each, and nothing left behind."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_is_left(self, tmp_path):
+        yield
+        assert [name for name in os.listdir(tmp_path) if name != "spind.sock.lock"] == []
+
+    def test_device_that_this_build_lacks(self, refusal_of):
+        assert re.search(r"--device: \w+ .*use cpu", refusal_of("--device", "tpu"))
+
+    def test_cuda_without_a_gpu(self, refusal_of):
+        if os.path.exists("/dev/nvidia0"):
+            pytest.skip("this machine has a GPU")
+        assert "cuda" in refusal_of("--device", "cuda")
+
+    def test_metrics_port_that_is_taken(self, refusal_of):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            said = refusal_of("--admin-address", f"127.0.0.1:{port}")
+        assert f"127.0.0.1:{port}" in said and "in use" in said and "port 0" in said
+
+    @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:99999", "127.0.0.1", "256.1.1.1:80", ""])
+    def test_metrics_address_that_is_none(self, refusal_of, address):
+        assert "--admin-address" in refusal_of("--admin-address", address)
+
+    @pytest.mark.parametrize("length", [108, 109, 300])
+    def test_socket_path_that_is_too_long(self, refusal_of, length):
+        said = refusal_of("--socket", "/tmp/" + "s" * (length - 5))
+        assert f"{length} characters" in said and "107" in said
+
+    def test_socket_folder_that_is_missing(self, refusal_of, tmp_path):
+        said = refusal_of("--socket", tmp_path / "missing" / "spind.sock")
+        assert "missing" in said and "create its folder first" in said
+
+    def test_socket_path_that_is_a_folder(self, refusal_of):
+        assert "/tmp" in refusal_of("--socket", "/tmp/")
+
+    def test_slab_folder_that_is_missing(self, refusal_of, tmp_path):
+        assert "missing" in refusal_of("--shm-dir", tmp_path / "missing")
+
+    @pytest.mark.parametrize("flags", [
+        ("--sparsity", "1.5"), ("--sparsity", "nan"), ("--sparsity", "-0.1"), ("--exploration", "2"),
+        ("--decay", "1"), ("--slab-bytes", "1"), ("--slab-bytes", "many"), ("--step-queue", "0"),
+        ("--wait-limit-ms", "0"), ("--log-level", "loud"), ("--unknown", "1"), ("--state-dtype", "f16"),
+        ("--config", "/nonexistent.toml")])
+    def test_flag_out_of_range(self, refusal_of, flags):
+        assert flags[0] in refusal_of(*flags, code=2) or flags[1] in refusal_of(*flags, code=2)
+
+    def test_variable_of_the_environment_out_of_range(self, refusal_of):
+        assert "nan" in refusal_of(code=2, env={**os.environ, "SPIND_SPARSITY": "nan"})
+
+
+class TestFullFileSystem:
+    """The slab is reserved as a whole at the start: a full file system is an error then, and no SIGBUS later."""
+
+    def test_too_small_for_the_slab(self, refusal_of, mount_tmpfs):
+        folder = mount_tmpfs("64k")
+        assert "--slab-bytes" in refusal_of("--shm-dir", folder)
+        assert os.listdir(folder) == []
+
+    def test_filled_by_others(self, refusal_of, mount_tmpfs):
+        folder = mount_tmpfs("2m")
+        with open(folder / "other", "wb") as other:
+            other.write(bytes(1500 << 10))
+        assert "no room" in refusal_of("--shm-dir", folder, warnings=1)  # it waits a little, and says so
+        assert os.listdir(folder) == ["other"]
+
+    def test_slab_that_just_fits_is_served_to_its_last_page(self, start_spind, connect, mount_tmpfs):
+        spind = start_spind("--wait-limit-ms", "100", slab_bytes="1MiB", shm_dir=mount_tmpfs("1m"))
+        session = RawSession(connect(spind), layers=1, max_requests=100, max_slots=128, executor="INLINE")
+        opened = 0
+        while not session.open_requests(dict(key=str(opened).encode(), slots=64))[0].HasField("error"):
+            opened += 1
+        assert opened > 0 and spind.process.poll() is None
+
+
+class TestStart:
+    def test_alone_it_is_started_and_live_at_once(self, spind):
+        assert spind.get("/startupz") == (200, "ok\n")
+        assert spind.get("/livez") == (200, "ok\n")
+        assert sum(spind.metrics().all("spin_sessions").values()) == 0
+
+    def test_pages_that_are_not_served_say_which_are(self, spind):
+        assert spind.get("/")[0] == 404
+        assert "/metrics" in spind.get("/unknown")[1]
+
+    def test_version_and_help_go_to_standard_output(self, spind_binary):
+        version = subprocess.run([spind_binary, "--version"], capture_output=True, text=True, check=True)
+        assert re.fullmatch(r"spind \d+\.\d+\.\d+\n", version.stdout)
+        shown = subprocess.run([spind_binary, "--help"], capture_output=True, text=True, check=True)
+        assert "--slab-bytes" in shown.stdout and shown.stderr == ""
+
+    def test_flags_win_over_environment_which_wins_over_file(self, spind_binary, start_spind, connect, tmp_path,
+                                                             monkeypatch):
+        config = tmp_path / "spind.toml"
+        config.write_text("sparsity = 0.1\nexploration = 0.1\ndecay = 0.1\n")
+        monkeypatch.setenv("SPIND_EXPLORATION", "0.2")
+        monkeypatch.setenv("SPIND_DECAY", "0.2")
+        policy = connect(start_spind("--config", str(config), "--decay", "0.3")).open_session().policy
+        assert (policy.sparsity, policy.exploration, policy.decay) == (0.1, 0.2, 0.3)
+
+    @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+    def test_socket_is_0660_whatever_the_umask(self, start_spind, umask):
+        spind = start_spind(umask=umask)
+        assert stat.S_IMODE(os.stat(spind.socket).st_mode) == 0o660
+        (slab,) = spind.slab_files()
+        assert stat.S_IMODE(os.stat(spind.shm_dir / slab).st_mode) == 0o660
+
+    def test_socket_path_of_107_characters_serves(self, start_spind, tmp_path):
+        folder = tmp_path / ("d" * (107 - len(f"{tmp_path}//spind.sock")))
+        folder.mkdir()
+        spind = start_spind(folder=folder)
+        assert len(str(spind.socket)) == 107
+        assert RawClient(spind.socket).sessions() == []
+
+
+class TestSecondServer:
+    def test_is_refused_and_the_first_stays_reachable_throughout(self, spind, spind_binary):
+        stop, failures, calls = threading.Event(), [], []
+
+        def keep_calling():
+            while not stop.is_set():
+                client = RawClient(spind.socket)
+                try:
+                    calls.append(client.sessions())
+                except grpc.RpcError as error:
+                    failures.append(error)
+                client.close()
+
+        caller = threading.Thread(target=keep_calling)
+        caller.start()
+        for _ in range(5):
+            second = subprocess.run(spind.command, capture_output=True, text=True, timeout=20)
+            assert second.returncode == 1
+            assert second.stderr == (f"spind: another spind serves {spind.socket}; stop it first, or choose another "
+                                     "path with --socket\n")
+        stop.set()
+        caller.join()
+        assert not failures and len(calls) > 5
+        assert spind.get("/livez")[0] == 200
+        assert len(spind.slab_files()) == 1
+
+    def test_on_another_socket_shares_the_slab_folder(self, spind, start_spind):
+        other = start_spind(shm_dir=spind.shm_dir)
+        assert len(spind.slab_files()) == 2
+        other.terminate()
+        assert other.await_end() == 0
+        assert len(spind.slab_files()) == 1  # its own is gone, ours is not
+
+
+class TestSigkill:
+    def test_after_a_hundred_the_next_start_serves_and_nothing_piles_up(self, start_spind, connect, mount_tmpfs):
+        spind = start_spind(slab_bytes="1MiB", shm_dir=mount_tmpfs("1500k"))  # room for one slab, not for two
+        for _ in range(100):
+            spind.kill()
+            assert len(spind.slab_files()) <= 1
+            spind.start()
+        session = RawSession(connect(spind), max_requests=1, max_slots=1024, layers=1)
+        assert session.step(step_row(session.open_request(b"a"), 10))[0].observed
+        assert len(spind.slab_files()) == 1
+        assert sorted(os.listdir(spind.folder)) == ["spind.log", "spind.sock", "spind.sock.lock"]
+
+    def test_at_any_moment_of_the_start_leaves_nothing_in_the_way(self, start_spind, mount_tmpfs):
+        spind = start_spind(slab_bytes="1MiB", shm_dir=mount_tmpfs("1500k"))
+        for attempt in range(40):
+            spind.kill()
+            spind.launch()
+            jitter(attempt * 0.0005)
+        spind.kill()
+        spind.start()
+        assert spind.get("/startupz")[0] == 200
+        assert len(spind.slab_files()) == 1
+
+    def test_old_epoch_is_void_after_a_restart(self, spind, connect):
+        old = RawSession(connect(spind))
+        spind.kill()
+        spind.start()
+        client = connect(spind)
+        new = client.open_session()
+        assert new.slab.epoch != old.opened.slab.epoch
+        assert new.slab.posix_shm.path != old.opened.slab.posix_shm.path
+        assert client.sessions()[0].session_id != old.id
+
+    def test_next_start_waits_for_memory_that_an_engine_still_maps(self, start_spind, connect, mount_tmpfs):
+        spind = start_spind(slab_bytes="1MiB", shm_dir=mount_tmpfs("1500k"))
+        engine = RawSession(connect(spind), max_requests=1, max_slots=1024, layers=1)
+        spind.kill()
+        spind.launch()
+        eventually(lambda: "waiting up to" in spind.log)
+        engine.slab = None  # unmaps
+        spind.await_serving()
+
+
+class TestSigterm:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_idle_it_leaves_with_0_and_takes_everything_along(self, spind, number):
+        spind.signal(number)
+        assert spind.await_end() == 0
+        assert not spind.socket.exists()
+        assert spind.slab_files() == []
+
+    def test_with_idle_streams_open_it_leaves_with_0_in_time(self, spind, connect):
+        client = connect(spind)
+        sessions = [RawSession(client) for _ in range(5)]
+        hourly = stats_pb2.WatchStatsRequest()
+        hourly.interval.FromSeconds(3600)
+        watches = [client.stub.WatchStats(hourly) for _ in range(5)]
+        for watch in watches:
+            next(watch)
+        connect(spind).sessions()  # a connection without a call
+        spind.terminate()
+        assert spind.await_end(STOP_BOUND) == 0
+        for session in sessions:
+            assert session.attachment.end() is not None
+        for watch in watches:
+            with pytest.raises(grpc.RpcError):
+                next(watch)
+
+    def test_attached_clients_are_told_at_once(self, spind, session):
+        spind.terminate()
+        assert session.attachment.end().code() == grpc.StatusCode.ABORTED
+        spind.await_end()
+
+    @pytest.mark.parametrize("round_", range(4))
+    def test_under_load_it_leaves_with_0(self, start_spind, connect, round_):
+        spinds = [start_spind("--wait-limit-ms", "200", slab_bytes="32MiB") for _ in range(4)]
+        loads = [Load(connect(spind)) for spind in spinds]
+        for load in loads:
+            eventually(lambda: load.calls > 20)
+        for spind in spinds:
+            spind.terminate()
+        assert [spind.await_end(2 * STOP_BOUND) for spind in spinds] == [0] * 4
+        for load in loads:
+            load.finish()
+        for spind in spinds:
+            assert spind.slab_files() == []
+
+
+class Load:
+    """Steps that run and steps that wait, requests that open and close, sessions that come and go, watch timers: all at once."""
+
+    def __init__(self, client: RawClient):
+        self.client, self.calls, self.stopping = client, 0, False
+        self.session = RawSession(client, max_requests=64)
+        self.handle = self.session.open_request(b"a", slots=8192)
+        self.threads = [threading.Thread(target=self._repeat, args=[call]) for call in (
+            self._step, self._blocked_step, self._requests, self._policy, self._session, self._watch)]
+        for thread in self.threads:
+            thread.start()
+
+    def _repeat(self, call):
+        number = 0
+        while not self.stopping:
+            number += 1
+            try:
+                call(number)
+            except grpc.RpcError:
+                pass
+            self.calls += 1
+
+    def _step(self, number):
+        self.session.step(step_row(self.handle, 100 + number, resync=True))
+
+    def _blocked_step(self, number):
+        self.session.step(step_row(self.handle, 1), wait=2**60)
+
+    def _requests(self, number):
+        self.session.open_requests(*[dict(key=f"{number} {i}".encode(), slots=4096) for i in range(4)])
+        self.session.close_requests(keys=[f"{number} {i}".encode() for i in range(4)])
+
+    def _policy(self, number):
+        self.client.UpdatePolicy(session_pb2.UpdatePolicyRequest(policy=policy_pb2.Policy(sparsity=number % 10 / 10)))
+
+    def _session(self, number):
+        self.client.CloseSession(session_pb2.CloseSessionRequest(
+            session_id=self.client.open_session(max_requests=1).session_id))
+
+    def _watch(self, number):
+        request = stats_pb2.WatchStatsRequest()
+        request.interval.FromMilliseconds(100)
+        for count, _ in enumerate(self.client.stub.WatchStats(request, timeout=5)):
+            if count == number % 3:
+                return
+
+    def finish(self):
+        self.stopping = True
+        for thread in self.threads:
+            thread.join()
