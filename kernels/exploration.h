@@ -45,7 +45,7 @@ SPIN_HOST_DEVICE inline ExplorationDraw PhiloxDraw(uint64_t seed, uint64_t key_h
 }
 
 // Keys of the blocks [8 * group, 8 * group + 8) of one layer. `position` is the token position of the
-// row's first verifier row. Layers stay below 128 and groups below 2^25, so the tag is unique.
+// row's first verifier row. Layers stay below 128 and groups below 2^24, so the tag is unique.
 SPIN_HOST_DEVICE inline ExplorationDraw DrawBlocks(uint64_t seed, uint64_t key_hash,
                                                    int64_t position, int32_t layer,
                                                    int32_t group) {

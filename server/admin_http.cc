@@ -65,9 +65,10 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> metrics,
     Probes probes) {
   std::unique_ptr<AdminHttp> http(new AdminHttp(std::move(metrics), std::move(probes)));
-  const char* options[] = {"listening_ports", address.c_str(), "num_threads", "4",
-                           "request_timeout_ms", "5000", "enable_keep_alive", "no",
-                           "linger_timeout_ms", "0", nullptr};
+  // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how long.
+  const char* options[] = {"listening_ports", address.c_str(), "num_threads", "16",
+                           "request_timeout_ms", "1000", "enable_keep_alive", "no",
+                           nullptr};
   mg_callbacks callbacks = {};
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };  // told below
   mg_init_data init = {};

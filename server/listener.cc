@@ -55,6 +55,11 @@ absl::StatusOr<int> BindAndListen(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return SocketError("create a socket for", path);
   auto close_fd = absl::MakeCleanup([fd] { close(fd); });
+  struct stat info = {};
+  if (lstat(path.c_str(), &info) == 0 && !S_ISSOCK(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--socket: ", path, " exists and is not a socket; choose another path"));
+  }
   unlink(path.c_str());  // a predecessor's; the lock says that none is alive
   if (bind(fd, reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0) {
     return SocketError("bind socket", path);
@@ -147,7 +152,11 @@ void Listener::AcceptOne() {
     close(fd);
     return;
   }
-  peers_->Add(fd, credentials.pid, credentials.uid);
+  // An end that nobody would notice is worse than no connection.
+  if (peers_->Add(fd, credentials.pid, credentials.uid).connection == 0) {
+    close(fd);
+    return;
+  }
   grpc::AddInsecureChannelFromFd(server_, fd);
 }
 

@@ -57,13 +57,14 @@ PeerWatcher::~PeerWatcher() {
 }
 
 Peer PeerWatcher::Add(int fd, pid_t pid, uid_t uid) {
+  const int watch_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (watch_fd < 0) return {0, pid, uid};
   absl::MutexLock lock(&mutex_);
   const Peer peer = {++last_connection_, pid, uid};
-  const int watch_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   connections_[peer.connection] = {peer, fd, watch_fd};
   by_grpc_fd_[fd] = peer.connection;
   WatchProcess(pid);
-  if (watch_fd >= 0) Watch(epoll_fd_, watch_fd, EPOLLRDHUP, kConnectionTag | peer.connection);
+  Watch(epoll_fd_, watch_fd, EPOLLRDHUP, kConnectionTag | peer.connection);
   return peer;
 }
 

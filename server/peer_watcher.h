@@ -30,7 +30,8 @@ class PeerWatcher {
   static absl::StatusOr<std::unique_ptr<PeerWatcher>> Create(Callbacks callbacks);
   ~PeerWatcher();
 
-  // Registers a freshly accepted socket and returns its peer. The descriptor stays the caller's.
+  // Registers a freshly accepted socket and returns its peer; connection 0 if there is no descriptor left to watch it
+  // with. The socket stays the caller's.
   Peer Add(int fd, pid_t pid, uid_t uid);
 
   // The peer of a call, from what gRPC calls its peer ("fd:17"). Nothing if the connection is gone.

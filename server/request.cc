@@ -52,7 +52,7 @@ Request::~Request() {
 }
 
 absl::Status Request::Grow(int64_t slots, bool zero_init) {
-  const auto have = static_cast<int32_t>(pages_.size());
+  const auto have = static_cast<int32_t>(PageOffsets().size());
   const int32_t want = kernels::PagesFor(slots);
   const kernels::Geometry& geometry = region_->shape().geometry;
   const auto page_bytes = static_cast<uint64_t>(kernels::PageBytes(geometry));
@@ -78,20 +78,31 @@ absl::Status Request::Grow(int64_t slots, bool zero_init) {
   if (!filled.ok()) return filled;
   std::copy(offsets.begin(), offsets.end(), record().pages + have);
   record().page_count = static_cast<uint32_t>(want);
-  std::move(fresh.begin(), fresh.end(), std::back_inserter(pages_));
-  state_bytes_.store(pages_.size() * page_bytes, std::memory_order_relaxed);
+  {
+    absl::MutexLock lock(&pages_mutex_);
+    std::move(fresh.begin(), fresh.end(), std::back_inserter(pages_));
+  }
+  state_bytes_.store(static_cast<uint64_t>(want) * page_bytes, std::memory_order_relaxed);
   capacity_slots_.store(std::min(int64_t{want} * kernels::kPageSlots, kernels::kMaxSlots),
                         std::memory_order_release);
   return absl::OkStatus();
 }
 
+std::vector<uint64_t> Request::PageOffsets() const {
+  absl::MutexLock lock(&pages_mutex_);
+  std::vector<uint64_t> offsets;
+  for (const Extent& page : pages_) offsets.push_back(page.offset());
+  return offsets;
+}
+
 absl::Status Request::InheritFrom(const Request& parent) {
   const int64_t page_bytes = kernels::PageBytes(region_->shape().geometry);
-  const size_t pages = std::min(pages_.size(), parent.pages_.size());
-  for (size_t page = 0; page < pages; ++page) {
-    const absl::Status copied = region_->device().Copy(
-        region_->slab().data() + pages_[page].offset(),
-        region_->slab().data() + parent.pages_[page].offset(), page_bytes, kernels::Stream{});
+  const std::vector<uint64_t> from = parent.PageOffsets();
+  const std::vector<uint64_t> to = PageOffsets();
+  for (size_t page = 0; page < std::min(from.size(), to.size()); ++page) {
+    const absl::Status copied =
+        region_->device().Copy(region_->slab().data() + to[page],
+                               region_->slab().data() + from[page], page_bytes, kernels::Stream{});
     if (!copied.ok()) return copied;
   }
   step_state_.progress = parent.step_state_.progress;

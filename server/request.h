@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "dataplane/progress.h"
 #include "kernels/rows.h"
 #include "server/extents.h"
@@ -60,12 +62,14 @@ class Request {
   Request(std::shared_ptr<SessionRegion> region, std::string key, SessionRegion::Slot slot);
 
   kernels::RequestRecord& record() const { return region_->view().records[slot_.index]; }
+  std::vector<uint64_t> PageOffsets() const ABSL_LOCKS_EXCLUDED(pages_mutex_);
 
   const std::shared_ptr<SessionRegion> region_;  // first: outlives the pages
   const std::string key_;
   const uint64_t key_hash_;
   const SessionRegion::Slot slot_;
-  std::vector<Extent> pages_;
+  mutable absl::Mutex pages_mutex_;  // a parent may grow while a child copies its pages
+  std::vector<Extent> pages_ ABSL_GUARDED_BY(pages_mutex_);
   std::atomic<int64_t> capacity_slots_ = 0;
   std::atomic<uint64_t> state_bytes_ = 0;
   StepState step_state_;

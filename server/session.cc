@@ -88,14 +88,13 @@ void Session::Sweep() {
 
 void Session::TakeReport(const v1::ClientReport& report) {
   absl::MutexLock lock(&totals_mutex_);
-  reported_.steps = std::max<uint64_t>(reported_.steps, report.steps());
+  reported_.steps = Raised(report.steps(), reported_.steps);
   for (const v1::FallbackCount& count : report.fallback_rows()) {
     if (count.reason() <= 0 || count.reason() >= kFallbackReasons) continue;
     uint64_t& rows = reported_.fallback_rows[count.reason()];
-    rows = std::max<uint64_t>(rows, count.rows());
+    rows = Raised(count.rows(), rows);
   }
-  unobserved_full_blocks_ = std::max<uint64_t>(unobserved_full_blocks_,
-                                               report.unobserved_full_blocks());
+  unobserved_full_blocks_ = Raised(report.unobserved_full_blocks(), unobserved_full_blocks_);
   RaiseTo(report.predict_time(), &reported_.predict_time);
   RaiseTo(report.observe_time(), &reported_.observe_time);
 }

@@ -27,7 +27,7 @@
 
 // A running spind: owns every part, in the order in which they depend on each other.
 //
-//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's four, gRPC's own
+//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's sixteen, gRPC's own
 namespace spin::server {
 
 class Spind {

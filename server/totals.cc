@@ -16,6 +16,14 @@ constexpr size_t kCounters = sizeof(LayerCounters) / sizeof(uint64_t);
 using CounterArray = std::array<uint64_t, kCounters>;
 static_assert(sizeof(CounterArray) == sizeof(LayerCounters));
 
+// What exceeds these was never counted: some writer went astray. They leave room for sums over many sessions.
+constexpr uint64_t kBelievable = uint64_t{1} << 58;
+constexpr double kBelievableSeconds = 1e12;
+
+// Sums of doubles depend on their order, and a total that shrinks by its last bit looks like a restart. Whole
+// nanoseconds add up alike in any order.
+double InNanoseconds(double seconds) { return std::nearbyint(seconds * 1e9) / 1e9; }
+
 template <typename Combine>
 void ForEachCounter(const LayerCounters& from, LayerCounters* to, Combine combine) {
   CounterArray a, b;
@@ -29,13 +37,13 @@ void ForEachCounter(const LayerCounters& from, LayerCounters* to, Combine combin
 
 TimeTotals& TimeTotals::operator+=(const TimeTotals& other) {
   for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
-  sum_seconds += other.sum_seconds;
+  sum_seconds = InNanoseconds(sum_seconds + other.sum_seconds);
   return *this;
 }
 
 TimeTotals& TimeTotals::operator+=(const dataplane::TimeHistogram::Snapshot& other) {
   for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
-  sum_seconds += other.sum_seconds;
+  sum_seconds = InNanoseconds(sum_seconds + other.sum_seconds);
   return *this;
 }
 
@@ -54,17 +62,22 @@ SessionTotals& SessionTotals::operator+=(const SessionTotals& other) {
   return *this;
 }
 
+uint64_t Raised(uint64_t now, uint64_t total) {
+  return now > total && now <= kBelievable ? now : total;
+}
+
 void RaiseTo(const LayerCounters& now, LayerCounters* total) {
-  ForEachCounter(now, total, [](uint64_t a, uint64_t b) { return std::max(a, b); });
+  ForEachCounter(now, total, Raised);
 }
 
 void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total) {
   const size_t count = std::min<size_t>(now.buckets_size(), total->buckets.size());
   for (size_t i = 0; i < count; ++i) {
-    total->buckets[i] = std::max<uint64_t>(total->buckets[i], now.buckets(static_cast<int>(i)));
+    total->buckets[i] = Raised(now.buckets(static_cast<int>(i)), total->buckets[i]);
   }
-  if (std::isfinite(now.sum_seconds())) {
-    total->sum_seconds = std::max(total->sum_seconds, now.sum_seconds());
+  const bool believable = now.sum_seconds() <= kBelievableSeconds;  // false for NaN
+  if (believable) {
+    total->sum_seconds = std::max(total->sum_seconds, InNanoseconds(now.sum_seconds()));
   }
 }
 

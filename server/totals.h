@@ -37,7 +37,10 @@ struct SessionTotals {
   SessionTotals& operator+=(const SessionTotals& other);
 };
 
-// Takes over the larger of each pair of counters: a total that went backward is not believed.
+// The larger of two counts. A total that went backward, or that is absurdly large, is not believed.
+uint64_t Raised(uint64_t now, uint64_t total);
+
+// The same for each pair of counters.
 void RaiseTo(const kernels::LayerCounters& now, kernels::LayerCounters* total);
 
 // The same for what a client reports of itself. NaN, negative and absurd values change nothing.

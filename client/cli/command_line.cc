@@ -67,7 +67,7 @@ std::string UnknownArgument(const CLI::App& app, const std::string& argument) {
   const std::string word = argument.substr(0, argument.find('='));
   const bool flag = absl::StartsWith(word, "-");
   return absl::StrCat(flag ? "unknown flag " : "unexpected argument ", word, Suggestion(app, word),
-                      flag ? "" : "", " (see '", PathOf(&app), " --help')");
+                      " (see '", PathOf(&app), " --help')");
 }
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -75,7 +75,7 @@ std::string FirstLine(const std::string& text) { return text.substr(0, text.find
 std::string SentenceFor(const CLI::ParseError& error, const CLI::App& root, const CLI::App& named) {
   const auto is = [&](const char* kind) { return error.get_name() == kind; };
   const std::vector<std::string> rest = root.remaining(/*recurse=*/true);
-  const std::string message = FirstLine(error.what());
+  std::string message = FirstLine(error.what());
   const bool lacks_command = is("RequiredError") && absl::StrContains(message, "subcommand");
   const bool surplus = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if ((surplus || lacks_command) && !rest.empty()) {

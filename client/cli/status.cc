@@ -64,7 +64,7 @@ std::string StatusText(const v1::ListSessionsResponse& list, const absl::Status&
       "  epoch     %s\n"
       "  device    %s\n"
       "  slab      %s\n"
-      "  sessions  %d, with %d open requests\n"
+      "  sessions  %d open, requests %d open\n"
       "  metrics   %s\n",
       server.version(), state, socket, FormatAge(absl::Now() - ToTime(server.started_at())),
       server.process_id(), FormatId(server.epoch()), server.device_uuid(),
@@ -76,7 +76,7 @@ absl::Status RunStatus(const CommonFlags& flags) {
   const auto list =
       connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
   if (!list.ok()) return list.status();
-  const absl::Status health = CheckHealth(connection);
+  absl::Status health = CheckHealth(connection);
   const std::string text =
       flags.json ? StatusJson(*list, health)
                  : StatusText(*list, health, connection.socket(), DetectTerminal(STDOUT_FILENO));

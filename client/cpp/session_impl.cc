@@ -127,6 +127,7 @@ Reason SessionImpl::CheckRow(const StepRow& asked, StepRowState& row) {
   if (!step_.policy->enabled) {
     row.request->history().gap = true;
     row.request->history().has_list = false;
+    row.request->history().why_no_list = Reason::kCold;
     return Reason::kOff;
   }
   row.binding = row.request->binding();

@@ -58,7 +58,8 @@ TEST_F(StepRunnerTest, RequestGoesFromAFullScanToItsKeptBlocks) {
 
 TEST_F(StepRunnerTest, AuditComparesAFullScanWithTheList) {
   const kernels::Row row = RowAt(319);
-  ASSERT_TRUE(runner_.Predict({&row, 1}, HalfSparsity(), runner_.all_layers(), {}).ok());  // keeps 0 to 8, and 19
+  ASSERT_TRUE(runner_.Predict({&row, 1}, HalfSparsity(), runner_.all_layers(), {}).ok());
+  ASSERT_EQ(Header(0).count, 10);  // 0 to 8, and 19
   session_.Stage(0, 0, -4.0f);
   float* scores = reinterpret_cast<float*>(session_.view().StagedRow(0, 0, 0));
   scores[150] = scores[160] = -1.0f;
@@ -77,6 +78,13 @@ TEST_F(StepRunnerTest, ObservesTheAskedLayersOnly) {
   ASSERT_TRUE(runner_.Observe({&row, 1}, staged_, {1, 1}, 0.5, {}).ok());
   EXPECT_EQ(session_.V(0, 0, 0), kernels::kUnobserved);
   EXPECT_EQ(session_.V(0, 1, 0), 1.0f);
+}
+
+TEST_F(StepRunnerTest, PredictsTheAskedLayersOnly) {
+  const kernels::Row row = RowAt(10);
+  ASSERT_TRUE(runner_.Predict({&row, 1}, HalfSparsity(), {1, 1}, {}).ok());
+  EXPECT_EQ(Header(0).count, 0);
+  EXPECT_EQ(Header(1).count, 1);
 }
 
 class MockDevice : public kernels::Device {

@@ -92,10 +92,12 @@ def ending(mounts):
     """Every spind that a test leaves running gets SIGTERM, and must end well. They end while later tests run."""
     ended = []
     yield ended
-    wrong = {name: problem for name, spind in ended if (problem := spind.ended_well())}
-    for _, spind in ended:
-        spind.clean_up()
-    assert not wrong
+    try:
+        wrong = {name: problem for name, spind in ended if (problem := spind.ended_well())}
+        assert not wrong
+    finally:
+        for _, spind in ended:
+            spind.clean_up()
 
 
 @pytest.fixture

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives the C++ engine of tests/programs: a command a line in, a JSON object a line out."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 
@@ -38,7 +40,7 @@ class Engine:
         flags = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
         self.process = subprocess.Popen([str(binary), f"--socket={socket}", *flags], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True, bufsize=1)
-        self._replies = queue.Queue()
+        self._replies, self._children = queue.Queue(), []
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self):
@@ -58,6 +60,7 @@ class Engine:
         reply = self._replies.get(timeout=REPLY_TIMEOUT)
         assert reply is not None, f"the engine left with {self.process.wait()}"
         assert "bad_command" not in reply, reply
+        self._children += [reply["child"]] if "child" in reply else []
         return reply
 
     def do(self, *words) -> dict:
@@ -108,4 +111,7 @@ class Engine:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        for child in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
         self.process.stdin = open(os.devnull, "w")  # what was not flushed has no reader any more

@@ -51,7 +51,7 @@ class RawClient:
 
 
 class Attachment:
-    """A liveness stream. What comes down is in `received`; the end of the stream is there as its grpc.RpcError, or None."""
+    """A liveness stream. What comes down is in `received`, at last its grpc.RpcError, or None after a good end."""
 
     def __init__(self, client: RawClient, session_id: int, nonce: int):
         self.session_id = session_id

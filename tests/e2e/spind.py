@@ -14,8 +14,18 @@ import urllib.request
 from eventually import eventually
 from metrics import Metrics
 
-_SHARED_MEMORY = pathlib.Path("/dev/shm")
 STOP_BOUND = 5.0  # seconds from SIGTERM to the end, see the cases
+
+
+def _slab_parent() -> str:
+    """Where slabs go: shared memory, unless it is as small as a container's often is."""
+    try:
+        info = os.statvfs("/dev/shm")
+        if info.f_bavail * info.f_frsize >= 1 << 30:
+            return "/dev/shm"
+    except OSError:
+        pass
+    return tempfile.gettempdir()
 
 
 class Spind:
@@ -25,8 +35,7 @@ class Spind:
                  uid=None, umask=-1):
         self.owned_folders, self.uid, self.umask = [], uid, umask
         self.folder = pathlib.Path(folder or self._make_folder(tempfile.gettempdir()))
-        self.shm_dir = pathlib.Path(shm_dir or self._make_folder(
-            _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else tempfile.gettempdir()))
+        self.shm_dir = pathlib.Path(shm_dir or self._make_folder(_slab_parent()))
         self.socket = self.folder / "spind.sock"
         self.command = [str(binary), "--socket", str(self.socket), "--admin-address", "127.0.0.1:0",
                         "--slab-bytes", str(slab_bytes), "--shm-dir", str(self.shm_dir), *flags]

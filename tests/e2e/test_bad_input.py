@@ -141,7 +141,8 @@ def test_unknown_rpc_is_unimplemented(client):
 
 
 def test_last_of_duplicate_fields_counts(client):
-    payload = open_session_request().SerializeToString() + open_session_request(model_name="the second").SerializeToString()
+    first, second = open_session_request(), open_session_request(model_name="the second")
+    payload = first.SerializeToString() + second.SerializeToString()
     reply = session_pb2.OpenSessionResponse.FromString(call_raw(client, "OpenSession", payload))
     (session,) = client.sessions()
     assert (session.session_id, session.model_name) == (reply.session_id, "the second")

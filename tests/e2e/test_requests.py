@@ -132,6 +132,23 @@ def test_fork_of_a_fork_and_close_in_any_order(session):
     assert session.close_requests(child) == 1
 
 
+def test_fork_and_extension_of_one_parent_at_the_same_time_do_no_harm(start_spind, connect):
+    spind = start_spind(slab_bytes="64MiB")
+    session = RawSession(connect(spind), layers=1, max_slots=1 << 18, max_requests=64, executor="INLINE")
+    stub = session.client.stub
+    for _ in range(20):
+        parent = session.open_request(b"parent", slots=4096)
+        calls = []
+        for i in range(30):
+            calls.append(stub.OpenRequests.future(request_pb2.OpenRequestsRequest(
+                session_id=session.id, items=[dict(key=b"child %d" % i, fork=dict(parent=parent))]), timeout=10))
+            calls.append(stub.ExtendRequests.future(request_pb2.ExtendRequestsRequest(
+                session_id=session.id, items=[dict(handle=parent, slots=4096 * (2 + 2 * i))]), timeout=10))
+        assert not any(call.result().results[0].HasField("error") for call in calls)
+        session.close_requests(parent, keys=[b"child %d" % i for i in range(30)])
+    assert spind.process.poll() is None, spind.log
+
+
 @pytest.mark.parametrize("count", [0, 513])
 def test_batches_hold_1_to_512_items(session, count):
     with refused(CODE.INVALID_ARGUMENT, "INVALID_FIELD", "items"):

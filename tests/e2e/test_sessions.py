@@ -116,6 +116,18 @@ def test_session_that_never_attached_ends_with_its_connection(spind, connect):
     assert spind.metric("spin_session_ends_total", reason="connection_lost") == 1
 
 
+def test_attached_session_outlives_the_connection_it_was_opened_on(spind, connect):
+    first, second = connect(spind), connect(spind)
+    session = RawSession(first, attach=False)
+    attachment = Attachment(second, session.id, session.slab.nonce)
+    attachment.next()
+    first.close()
+    eventually(lambda: spind.metric("spin_connections") == 1)
+    assert [info.attached for info in second.sessions()] == [True]
+    second.close()
+    eventually(lambda: spind.metric("spin_sessions") == 0, within=1)
+
+
 def test_sixty_four_sessions_fit_and_the_next_waits_for_a_place(client):
     tiny = dict(layers=1, max_slots=64, max_requests=1, topk=1)
     opened = [client.open_session(**tiny) for _ in range(64)]

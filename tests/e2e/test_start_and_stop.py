@@ -4,6 +4,7 @@
 
 import os
 import re
+import resource
 import signal
 import socket
 import stat
@@ -13,7 +14,7 @@ import threading
 import grpc
 import pytest
 from eventually import eventually, jitter
-from raw_client import RawClient, RawSession, step_row
+from raw_client import RawClient, RawSession, open_session_request, step_row
 from spin.v1 import policy_pb2, session_pb2, stats_pb2
 from spind import STOP_BOUND
 
@@ -78,6 +79,13 @@ class TestRefusals:
     def test_socket_path_that_is_a_folder(self, refusal_of):
         assert "/tmp" in refusal_of("--socket", "/tmp/")
 
+    def test_file_where_the_socket_should_be_is_left_alone(self, refusal_of, tmp_path):
+        file = tmp_path / "spind.sock"
+        file.write_text("precious")
+        assert "not a socket" in refusal_of("--socket", file)
+        assert file.read_text() == "precious"
+        file.unlink()
+
     def test_slab_folder_that_is_missing(self, refusal_of, tmp_path):
         assert "missing" in refusal_of("--shm-dir", tmp_path / "missing")
 
@@ -123,6 +131,14 @@ class TestStart:
         assert spind.get("/livez") == (200, "ok\n")
         assert sum(spind.metrics().all("spin_sessions").values()) == 0
 
+    def test_probes_answer_beside_connections_that_say_nothing(self, spind):
+        host, port = spind.admin.split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(12)]
+        assert spind.get("/livez")[0] == 200
+        assert spind.get("/startupz")[0] == 200
+        for connection in idle:
+            connection.close()
+
     def test_pages_that_are_not_served_say_which_are(self, spind):
         assert spind.get("/")[0] == 404
         assert "/metrics" in spind.get("/unknown")[1]
@@ -155,6 +171,24 @@ class TestStart:
         spind = start_spind(folder=folder)
         assert len(str(spind.socket)) == 107
         assert RawClient(spind.socket).sessions() == []
+
+
+class TestDescriptors:
+    def test_running_out_of_them_is_survived_and_loses_no_session(self, start_spind, connect):
+        spind = start_spind()
+        _, hard = resource.prlimit(spind.pid, resource.RLIMIT_NOFILE)
+        limit = len(os.listdir(f"/proc/{spind.pid}/fd")) + 40
+        resource.prlimit(spind.pid, resource.RLIMIT_NOFILE, (limit, hard))
+        clients = [connect(spind) for _ in range(40)]
+        calls = [client.stub.OpenSession.future(open_session_request(max_requests=1), timeout=1) for client in clients]
+        opened = [call for call in calls if call.exception() is None]
+        assert 0 < len(opened) < 40
+        resource.prlimit(spind.pid, resource.RLIMIT_NOFILE, (hard, hard))
+        for client in clients:
+            client.close()
+        control = connect(spind)
+        eventually(lambda: control.sessions() == [], within=2)
+        eventually(lambda: spind.metric("spin_connections") == 1, within=2)
 
 
 class TestSecondServer:
@@ -259,6 +293,37 @@ class TestSigterm:
             with pytest.raises(grpc.RpcError):
                 next(watch)
 
+    def test_with_clients_that_are_stopped_it_leaves_with_0_in_time(self, spind, start_engine, start_script):
+        engine = start_engine(spind, executor="sidecar")
+        engine.ready()
+        other = start_script("raw_process.py", spind.socket, "watching")
+        other.stdout.readline()
+        for process in (engine.process, other):
+            process.send_signal(signal.SIGSTOP)
+        spind.terminate()
+        assert spind.await_end(STOP_BOUND) == 0
+        for process in (engine.process, other):
+            process.send_signal(signal.SIGCONT)
+
+    def test_with_steps_that_wait_for_an_engine_it_leaves_with_0_in_time(self, start_spind, connect):
+        spind = start_spind("--wait-limit-ms", "10000")
+        session = RawSession(connect(spind))
+        handle = session.open_request(b"a")
+        calls = [session.client.stub.Step.future(session.step_request(step_row(handle, 100), wait=2**60), timeout=30)
+                 for _ in range(50)]
+        eventually(lambda: spind.metric("spin_step_queue_depth") == 49)
+        spind.terminate()
+        assert spind.await_end(STOP_BOUND) == 0
+        assert {call.code() for call in calls} <= {grpc.StatusCode.ABORTED, grpc.StatusCode.UNAVAILABLE}
+
+    def test_with_idle_admin_connections_it_leaves_with_0_in_time(self, spind):
+        host, port = spind.admin.split(":")
+        idle = [socket.create_connection((host, int(port))) for _ in range(10)]
+        spind.terminate()
+        assert spind.await_end(STOP_BOUND) == 0
+        for connection in idle:
+            connection.close()
+
     def test_attached_clients_are_told_at_once(self, spind, session):
         spind.terminate()
         assert session.attachment.end().code() == grpc.StatusCode.ABORTED
@@ -280,7 +345,7 @@ class TestSigterm:
 
 
 class Load:
-    """Steps that run and steps that wait, requests that open and close, sessions that come and go, watch timers: all at once."""
+    """Steps that run and steps that wait, requests, sessions, changes of policy and watch timers, all at once."""
 
     def __init__(self, client: RawClient):
         self.client, self.calls, self.stopping = client, 0, False

@@ -101,7 +101,7 @@ std::string ChecksText(const std::vector<Check>& checks, const Paint& paint) {
 absl::Status RunDoctor(const CommonFlags& flags) {
   const std::vector<Check> checks = RunChecks(SocketOrDefault(flags.socket));
   const Paint paint(DetectTerminal(STDOUT_FILENO).color);
-  const absl::Status printed = Print(flags.json ? ChecksJson(checks) : ChecksText(checks, paint));
+  absl::Status printed = Print(flags.json ? ChecksJson(checks) : ChecksText(checks, paint));
   if (!printed.ok() || !AnyFailed(checks)) return printed;
   const auto failed = std::count_if(checks.begin(), checks.end(), [](const Check& check) {
     return check.outcome == Outcome::kFail;

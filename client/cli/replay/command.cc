@@ -146,7 +146,7 @@ absl::Status RunReplay(const ReplayFlags& flags) {
   }
   const auto spind = SpawnedSpind::Start(flags.spind, SlabBytesFor(flags, *trace));
   if (!spind.ok()) return spind.status();
-  const absl::Status status = ReplayThrough((*spind)->connection(), flags, *trace, spind->get());
+  absl::Status status = ReplayThrough((*spind)->connection(), flags, *trace, spind->get());
   if (const std::string log = (*spind)->Log(); !log.empty())
     Warn(absl::StrCat("spind said:\n", log));
   return status;

@@ -88,7 +88,7 @@ absl::Status SpawnedSpind::WaitUntilServing() {
     if (!child_->Running()) {
       return absl::FailedPreconditionError(absl::StrCat("spind did not start: ", LastLine(Log())));
     }
-    const absl::Status status = CheckServing();
+    absl::Status status = CheckServing();
     if (status.ok()) return status;
     if (absl::Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("spind did not serve within ",

@@ -127,14 +127,14 @@ absl::Status RunLive(const std::string& socket, const TopFlags& flags) {
   for (;;) {
     const Connection connection(
         socket);  // a new one tries at once, an old one only after a backoff
-    const absl::Status status = Follow(connection, flags, &quit, [&](const Frame& frame) {
+    absl::Status status = Follow(connection, flags, &quit, [&](const Frame& frame) {
       const Terminal terminal = DetectTerminal(STDOUT_FILENO);
       return draw(RenderFrame(frame, terminal), terminal);
     });
     if (quit.quit()) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
-    const absl::Status drawn = draw(Wrap(status.message(), terminal.columns), terminal);
+    absl::Status drawn = draw(Wrap(status.message(), terminal.columns), terminal);
     if (!drawn.ok()) return drawn;
     quit.Sleep(kRetryEvery);
   }

@@ -111,8 +111,10 @@ Json RunRequestCommand(const Words& words, Engine& engine) {
   const std::string& key = words[1];
   if (command == "open") return Describe(engine.Open(key, Number(words, 2), Number(words, 3)));
   if (command == "poison") {
-    const std::map<std::string, Poison> kinds = {
-        {"nan", Poison::kNan}, {"inf", Poison::kInf}, {"huge", Poison::kHuge}, {"none", Poison::kNone}};
+    const std::map<std::string, Poison> kinds = {{"nan", Poison::kNan},
+                                                 {"inf", Poison::kInf},
+                                                 {"huge", Poison::kHuge},
+                                                 {"none", Poison::kNone}};
     engine.indexer().set_poison(kinds.at(key));
     return Json::object();
   }

@@ -21,7 +21,8 @@
 //   drop_step                     a step that is dropped without End()
 //   poison none|nan|inf|huge      spoils some scores from now on
 //   fork_process | fork_process_in_step
-//                                 forks; the child takes over input and output, the parent only stays alive
+//                                 forks; the child takes over input and output, the parent only
+//                                 stays alive
 namespace spin::scripted {
 
 nlohmann::json RunCommand(const std::string& line, Engine& engine);

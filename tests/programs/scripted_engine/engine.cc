@@ -43,8 +43,7 @@ Engine::Engine(const Flags& flags, std::unique_ptr<Session> session)
     : flags_(flags),
       session_(std::move(session)),
       indexer_(flags.session.model.block_slots, flags.session.model.topk,
-               flags.session.model.tokens_per_slot),
-      scores_(flags.session.max_requests * flags.session.max_next_n * flags.session.model.max_slots) {}
+               flags.session.model.tokens_per_slot) {}
 
 Engine::Sequence* Engine::Find(const std::string& key) {
   const auto it = std::find_if(sequences_.begin(), sequences_.end(),
@@ -101,11 +100,11 @@ void Engine::ScoreRow(int layer, size_t index, const KeptBlocks& kept, StepRepor
     const auto blocks = kept.blocks.first(seen - kept.blocks.begin());
     float* out = row + draft * max_slots;
     indexer_.ScoreBlocks(request, layer, position, blocks, out);
-    if (!indexer_.TopSlotsAreThose(request, layer, position, blocks, out)) report->equal[index] = false;
+    if (!indexer_.TopSlotsAreThose(request, layer, position, blocks, out))
+      report->equal[index] = false;
   }
   report->kept[index] += static_cast<int64_t>(kept.blocks.size());
-  report->considered[index] +=
-      indexer_.BlocksAt(sequence.position + flags_.session.max_next_n - 1);
+  report->considered[index] += indexer_.BlocksAt(sequence.position + flags_.session.max_next_n - 1);
   Hash(kept.blocks.size(), &report->lists);
   for (const int32_t block : kept.blocks) Hash(static_cast<uint64_t>(block), &report->lists);
 }
@@ -126,6 +125,7 @@ Step Engine::RunUpToEnd(StepReport* report) {
              .equal = std::vector<bool>(count, true),
              .lists = kFnvBasis};
   ++step_number_;
+  scores_.resize(count * flags_.session.max_next_n * flags_.session.model.max_slots);
   const absl::Time start = absl::Now();
   Step step = session_->BeginStep(Rows());
   report->seconds += absl::ToDoubleSeconds(absl::Now() - start);

@@ -13,7 +13,8 @@
 #include "tests/programs/scripted_engine/flags.h"
 #include "tests/programs/scripted_engine/indexer.h"
 
-// A decode loop over a spin::Session that checks, in every step, what Spin's answer did to the top K.
+// A decode loop over a spin::Session that checks, in every step, what Spin's answer did to the top
+// K.
 namespace spin::scripted {
 
 // What one step did; vectors have an element for each open request, in the order of opening.

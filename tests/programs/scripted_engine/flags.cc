@@ -31,6 +31,7 @@ void AddModel(CLI::App& app, Model& model) {
 }
 
 void AddPolicy(CLI::App& app, PolicyOverrides& policy) {
+  policy.audit_every = 0;
   app.add_option("--sparsity", policy.sparsity);
   app.add_option("--exploration", policy.exploration);
   app.add_option("--decay", policy.decay);
@@ -57,7 +58,8 @@ std::optional<Flags> ReadFlags(int argc, char** argv) {
   app.add_option("--max-requests", session.max_requests);
   app.add_option("--max-next-n", session.max_next_n);
   app.add_option("--executor", session.executor)->transform(CLI::CheckedTransformer(kExecutors));
-  app.add_option("--staged-scores", session.staged_scores)->transform(CLI::CheckedTransformer(kTypes));
+  app.add_option("--staged-scores", session.staged_scores)
+      ->transform(CLI::CheckedTransformer(kTypes));
   app.add_option("--step-us", flags.step_us);
   app.add_option("--rotate-rows", flags.rotate_rows);
   AddMilliseconds(app, "--step-timeout-ms", session.step_timeout);

@@ -47,7 +47,8 @@ int64_t Indexer::ScoreBlocks(uint64_t request, int layer, int64_t position,
   for (const int32_t block : blocks) {
     const int64_t first = int64_t{block} * block_slots_;
     const int64_t end = std::min(first + block_slots_, visible);
-    for (int64_t slot = first; slot < end; ++slot) out[count++] = Score(request, layer, position, slot);
+    for (int64_t slot = first; slot < end; ++slot)
+      out[count++] = Score(request, layer, position, slot);
   }
   return count;
 }
@@ -76,7 +77,8 @@ bool Indexer::TopSlotsAreThose(uint64_t request, int layer, int64_t position,
   std::vector<float> full(all.size() * block_slots_);
   const int64_t full_count = ScoreBlocks(request, layer, position, all, full.data());
   const int64_t left_out = static_cast<int64_t>(all.size() - blocks.size()) * block_slots_;
-  return TopSlots(blocks, scores, full_count - left_out) == TopSlots(all, full.data(), full_count);
+  const int64_t count = std::max<int64_t>(full_count - left_out, 0);
+  return TopSlots(blocks, scores, count) == TopSlots(all, full.data(), full_count);
 }
 
 }  // namespace spin::scripted

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// An engine that does what its input says: a command a line (command.h), a JSON object a line back. The end-to-end
-// tests drive it.
+// An engine that does what its input says: a command a line (command.h), a JSON object a line back.
+// The end-to-end tests drive it.
 
 #include <cstdio>
 #include <iostream>
