@@ -7,7 +7,6 @@
 #include "dataplane/timeline.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
-#include "kernels/select.h"
 #include "kernels/state.h"
 
 namespace spin::dataplane {
@@ -42,8 +41,6 @@ SessionLayout LayoutAt(uint64_t base, const SessionShape& shape) {
   layout.timeline = cursor.Take(sizeof(Timeline));
   layout.headers = cursor.Take(2 * requests * layers * sizeof(kernels::ListHeader));
   layout.lists = cursor.Take(2 * requests * layers * blocks * sizeof(int32_t));
-  layout.block_scores = cursor.Take(layers * requests * blocks * sizeof(float));
-  layout.workspace = cursor.Take(kernels::SelectWorkspaceBytes(shape.max_blocks()));
   if (shape.staging) {
     layout.staging_stride = blocks * shape.geometry.block;
     layout.staging = cursor.Take(layers * requests * shape.max_next_n * layout.staging_stride *

@@ -24,8 +24,6 @@ SessionView ViewOf(std::byte* slab, uint64_t epoch, const SessionShape& shape,
   view.timeline = At<Timeline>(slab, layout.timeline);
   view.lists = {At<kernels::ListHeader>(slab, layout.headers), At<int32_t>(slab, layout.lists),
                 shape.max_requests, shape.geometry.layers, shape.max_blocks()};
-  view.block_scores = At<float>(slab, layout.block_scores);
-  view.workspace = slab + layout.workspace;
   view.staging = shape.staging ? slab + layout.staging : nullptr;
   view.staging_stride = static_cast<int64_t>(layout.staging_stride);
   return view;

@@ -20,12 +20,10 @@ struct SessionView {
   SessionShape shape;
   uint64_t epoch;                    // of the slab's owner; part of every stamp
   std::byte* slab;                   // base of the mapping in this process
-  kernels::RequestRecord* records;   // [max_requests]
+  kernels::RequestRecord* records;   // [max_requests]; spind's own view has a private copy
   kernels::LayerCounters* counters;  // [layers]
   Timeline* timeline;
   kernels::ListTable lists;
-  float* block_scores;               // [layers][max_requests][max_blocks]
-  std::byte* workspace;
   std::byte* staging;                // or null
   int64_t staging_stride;            // elements
 

@@ -43,27 +43,39 @@ absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows,
                                  const kernels::Policy& policy, kernels::LayerRange layers,
                                  kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
+  for (int32_t layer = layers.first; layer < layers.first + layers.count; ++layer) {
+    absl::Status status = PredictLayer(rows, policy, layer, stream);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepRunner::PredictLayer(absl::Span<const kernels::Row> rows,
+                                      const kernels::Policy& policy, int32_t layer,
+                                      kernels::Stream stream) {
   const auto row_count = static_cast<int32_t>(rows.size());
-  const absl::Status predicted = device_->Predict({.geometry = view_.shape.geometry,
-                                                   .state = view_.state(),
-                                                   .layers = layers,
-                                                   .rows = rows.data(),
-                                                   .row_count = row_count,
-                                                   .max_blocks = view_.lists.max_blocks,
-                                                   .block_scores = view_.block_scores},
-                                                  stream);
+  absl::Status predicted = device_->Predict({.geometry = view_.shape.geometry,
+                                             .state = view_.state(),
+                                             .layers = {layer, 1},
+                                             .rows = rows.data(),
+                                             .row_count = row_count,
+                                             .max_blocks = view_.lists.max_blocks,
+                                             .layer_stride = 0,
+                                             .block_scores = scratch_.block_scores()},
+                                            stream);
   if (!predicted.ok()) return predicted;
   return device_->Select({.geometry = view_.shape.geometry,
                           .state = view_.state(),
-                          .layers = layers,
+                          .layers = {layer, 1},
                           .rows = rows.data(),
                           .row_count = row_count,
                           .max_blocks = view_.lists.max_blocks,
-                          .block_scores = view_.block_scores,
+                          .layer_stride = 0,
+                          .block_scores = scratch_.block_scores(),
                           .policy = &policy,
                           .epoch = view_.epoch,
                           .lists = view_.lists,
-                          .workspace = view_.workspace},
+                          .workspace = scratch_.workspace()},
                          stream);
 }
 

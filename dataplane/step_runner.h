@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "dataplane/scratch.h"
 #include "dataplane/session_view.h"
 #include "kernels/device.h"
 #include "kernels/policy.h"
@@ -14,11 +15,12 @@
 // its mapping and spind over its own, so that they agree bit by bit.
 namespace spin::dataplane {
 
-// Allocates nothing. Not thread-safe: one step at a time.
+// Allocates nothing once made. Not thread-safe: one step at a time.
 class StepRunner {
  public:
   // The device and the mapping behind the view must outlive the runner.
-  StepRunner(kernels::Device* device, const SessionView& view) : device_(device), view_(view) {}
+  StepRunner(kernels::Device* device, const SessionView& view)
+      : device_(device), view_(view), scratch_(view.shape.max_requests, view.lists.max_blocks) {}
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.
   absl::Status Audit(absl::Span<const kernels::ScoredRow> rows, const kernels::ScoreView& scores,
@@ -36,8 +38,12 @@ class StepRunner {
   kernels::LayerRange all_layers() const { return {0, view_.shape.geometry.layers}; }
 
  private:
+  absl::Status PredictLayer(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
+                            int32_t layer, kernels::Stream stream);
+
   kernels::Device* device_;
   SessionView view_;
+  HostScratch scratch_;
 };
 
 }  // namespace spin::dataplane

@@ -9,6 +9,7 @@
 #include "kernels/ema.h"
 #include "kernels/internal/count.h"
 #include "kernels/internal/order_key.h"
+#include "kernels/internal/sound_list.h"
 
 namespace spin::kernels {
 namespace {
@@ -76,10 +77,12 @@ AuditResult AuditRow(const AuditParams& p, const ScoredRow& row, int32_t layer,
   return sum;
 }
 
-bool HasList(const AuditParams& p, const ScoredRow& row, const ListHeader& header) {
+bool HasList(const AuditParams& p, const ScoredRow& row, const ListHeader& header, int32_t layer) {
   const uint32_t generation = p.state.records[row.request].generation;
   return row.coverage == Coverage::kAll &&
-         SameStamp(header.stamp, {p.epoch, generation, row.next_n, row.position});
+         SameStamp(header.stamp, {p.epoch, generation, row.next_n, row.position}) &&
+         internal::IsSoundList(p.lists.Blocks(row.buffer, row.request, layer), header.count,
+                               ExtentOf(row.position, row.next_n, p.geometry).blocks);
 }
 
 void AuditLayer(const AuditParams& p, int32_t layer) {
@@ -88,7 +91,7 @@ void AuditLayer(const AuditParams& p, int32_t layer) {
     AuditResult result = {0, 0};
     if (row.request != kPaddingRow) {
       const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
-      if (HasList(p, row, header)) {
+      if (HasList(p, row, header, layer)) {
         result = p.scores.dtype == Dtype::kF32 ? AuditRow<float>(p, row, layer, header)
                                                : AuditRow<Bf16>(p, row, layer, header);
         internal::Count(p.counters[layer].audited_rows, row.accepted);

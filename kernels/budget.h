@@ -46,7 +46,7 @@ SPIN_HOST_DEVICE inline BlockBudget BudgetOf(const RowExtent& extent, int32_t ne
   if (keep < pinned) keep = pinned;
   if (keep < blocks) keep += (next_n - 1) * ((blocks + 255) / 256);
   if (keep > blocks) keep = blocks;
-  int32_t explored = FloorShare(exploration, keep);
+  int32_t explored = keep < blocks ? FloorShare(exploration, keep) : 0;  // all kept: nothing to draw
   if (explored > keep - pinned) explored = keep - pinned;
   return {keep, pinned, explored};
 }

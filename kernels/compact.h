@@ -17,6 +17,7 @@
 // context is always kept and last, so every element of the compacted row but its end is a whole block.
 namespace spin::kernels {
 
+// The lists must be those of the rows' step: whoever launches this has checked their stamps.
 struct CompactParams {
   Geometry geometry;
   LayerRange layers;

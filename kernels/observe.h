@@ -16,8 +16,8 @@
 //
 // by the rule of ema.h. Only the first `accepted` verifier rows of a row enter, in order: this is how
 // drafts are committed after the verdict. NaN and Inf never enter; they are counted. Counts the blocks
-// of each row by source. A row whose list carries another stamp than (epoch, generation, position,
-// next_n) is skipped whole. Rows of one launch must name different requests.
+// of each row by source. A row with Coverage::kKept whose list carries another stamp than (epoch,
+// generation, position, next_n), or leads outside the context, is skipped whole. Rows of one launch must name different requests.
 namespace spin::kernels {
 
 struct ObserveParams {

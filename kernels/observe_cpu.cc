@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "kernels/internal/count.h"
+#include "kernels/internal/sound_list.h"
 #include "kernels/internal/state_run.h"
 
 namespace spin::kernels {
@@ -55,6 +56,23 @@ SPIN_ALWAYS_INLINE int32_t Consecutive(const int32_t* kept, int32_t j, int32_t c
   return end - j;
 }
 
+// Asks for the state of the blocks that come a little after the next `blocks` from `j` on. The state of one layer rarely is in the
+// cache when its turn comes, and the runs are too short for the hardware to see a pattern.
+template <typename T, typename S>
+SPIN_ALWAYS_INLINE void PrefetchAhead(const ObserveParams& p, const RequestRecord& record,
+                                      int32_t layer, int64_t query, const Scored<S>& scored,
+                                      int32_t j, int32_t blocks) {
+  constexpr int32_t kAhead = 6;  // blocks
+  const int64_t block = p.geometry.block;
+  const int32_t end = std::min(j + blocks + kAhead, scored.count);
+  for (int32_t next = j + kAhead; next < end; ++next) {
+    const int64_t slot = scored.kept[next] * block;
+    if (slot > query) return;  // a draft row sees less than the list
+    internal::Prefetch(internal::RunAt<T>(p.state, record, p.geometry, layer, slot,
+                                          std::min(slot + block, query + 1), query));
+  }
+}
+
 template <typename T, typename S>
 SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const RequestRecord& record,
                                            int32_t layer, int64_t position,
@@ -66,6 +84,7 @@ SPIN_ALWAYS_INLINE void ObserveVerifierRow(const ObserveParams& p, const Request
   int64_t ignored = 0;
   for (int32_t j = 0; j < scored.count;) {
     const int32_t blocks = scored.kept ? Consecutive(scored.kept, j, scored.count) : scored.count;
+    if (scored.kept) PrefetchAhead<T>(p, record, layer, query, scored, j, blocks);
     const int64_t first = int64_t{scored.kept ? scored.kept[j] : j} * g.block;
     const int64_t end = std::min(first + int64_t{blocks} * g.block, visible);
     const S* scores = scored.scores + int64_t{j} * g.block;
@@ -143,7 +162,10 @@ void ObserveLayer(const ObserveParams& p, ObserveRowFn observe_row, int32_t laye
     const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
     const uint32_t generation = p.state.records[row.request].generation;
     if (!SameStamp(header.stamp, {p.epoch, generation, row.next_n, row.position})) continue;
-    observe_row(p, row, layer, p.lists.Blocks(row.buffer, row.request, layer), header.count);
+    const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
+    const int32_t blocks = ExtentOf(row.position, row.next_n, p.geometry).blocks;
+    if (!internal::IsSoundList(kept, header.count, blocks)) continue;
+    observe_row(p, row, layer, kept, header.count);
     CountKept(header, p.counters[layer]);
   }
 }

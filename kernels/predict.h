@@ -22,7 +22,8 @@ struct PredictParams {
   const Row* rows;       // [row_count]
   int32_t row_count;
   int32_t max_blocks;    // stride of block_scores, at least B of every row
-  float* block_scores;   // out [geometry.layers][row_count][max_blocks]
+  int64_t layer_stride;  // of block_scores, in elements; 0 lets layers share, one launch each
+  float* block_scores;   // out: row r of layer l starts at l * layer_stride + r * max_blocks
 };
 
 void PredictCpu(const PredictParams& params);

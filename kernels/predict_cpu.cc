@@ -74,7 +74,7 @@ void PredictCpu(const PredictParams& p) {
     for (int32_t r = 0; r < p.row_count; ++r) {
       if (p.rows[r].request == kPaddingRow) continue;
       predict_row(p, p.rows[r], layer,
-                  p.block_scores + (int64_t{layer} * p.row_count + r) * p.max_blocks);
+                  p.block_scores + layer * p.layer_stride + int64_t{r} * p.max_blocks);
     }
   }
 }

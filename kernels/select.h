@@ -27,8 +27,9 @@ struct SelectParams {
   const Row* rows;             // [row_count]
   int32_t row_count;
   int32_t max_blocks;          // stride of block_scores
-  const float* block_scores;   // [geometry.layers][row_count][max_blocks], never NaN
-  const Policy* policy;
+  int64_t layer_stride;        // of block_scores, in elements
+  const float* block_scores;   // as Predict wrote them; never NaN
+  const Policy* policy;        // readable by the device
   uint64_t epoch;              // goes into the stamps
   ListTable lists;             // out
   std::byte* workspace;        // SelectWorkspaceBytes(max_blocks), 8-byte aligned

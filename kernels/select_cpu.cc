@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 
 #include "kernels/budget.h"
 #include "kernels/exploration.h"
+#include "kernels/internal/cpu_clones.h"
+#include "kernels/internal/order_key.h"
 
 namespace spin::kernels {
 namespace {
 
-constexpr uint32_t kChosen = UINT32_MAX;  // above every exploration key
+constexpr uint32_t kChosen = UINT32_MAX;  // above every key of a score that is a number
 
 // Blocks the choice is free about: between the sink (if pinned) and the tail.
 struct FreeBlocks {
@@ -21,52 +22,68 @@ struct FreeBlocks {
   int32_t end;
 };
 
-// The workspace of one row: candidate indices, and per block its exploration key or kChosen.
+// The workspace of one row, a key per block: first the order of its score, then of its exploration draw.
 struct Scratch {
-  int32_t* order;
-  uint32_t* keys;
+  uint32_t* scores;
+  uint32_t* draws;
 };
 
-void DrawKeys(const SelectParams& p, const Row& row, int32_t layer, FreeBlocks free,
-              uint32_t* keys) {
+// The k-th largest key, bit by bit from the top: no branch depends on the data, and counting vectorises.
+SPIN_CPU_CLONES uint32_t KthLargest(const uint32_t* keys, int32_t count, int32_t k) {
+  uint32_t largest = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    const uint32_t candidate = largest | 1u << bit;
+    int32_t at_least = 0;
+    for (int32_t i = 0; i < count; ++i) at_least += keys[i] >= candidate ? 1 : 0;
+    if (at_least >= k) largest = candidate;
+  }
+  return largest;
+}
+
+// Marks the k largest keys among the free blocks with kChosen in `marks`; ties go to the lower block.
+SPIN_CPU_CLONES void MarkLargest(const uint32_t* keys, FreeBlocks free, int32_t k,
+                                 uint32_t* marks) {
+  if (k == 0) return;
+  const uint32_t last = KthLargest(keys + free.first, free.end - free.first, k);
+  int32_t ties = k;
+  for (int32_t block = free.first; block < free.end; ++block) ties -= keys[block] > last ? 1 : 0;
+  for (int32_t block = free.first; block < free.end; ++block) {
+    const bool tied = keys[block] == last && ties > 0;
+    ties -= tied ? 1 : 0;
+    if (keys[block] > last || tied) marks[block] = kChosen;
+  }
+}
+
+SPIN_CPU_CLONES void KeyScores(const float* scores, FreeBlocks free, uint32_t* keys) {
+  for (int32_t block = free.first; block < free.end; ++block) {
+    keys[block] = internal::OrderKey(scores[block]);
+  }
+}
+
+// Keys that rise as the exploration keys fall; 0 for blocks that are chosen already.
+void KeyDraws(const SelectParams& p, const Row& row, int32_t layer, FreeBlocks free,
+              const Scratch& scratch) {
   const uint64_t key_hash = p.state.records[row.request].key_hash;
   for (int32_t block = free.first; block < free.end;) {
     const ExplorationDraw draw =
         DrawBlocks(p.policy->seed, key_hash, row.position, layer, block / kBlocksPerDraw);
     do {
-      keys[block] = draw.Key(block % kBlocksPerDraw);
+      const uint32_t key = (1u << kExplorationKeyBits) - draw.Key(block % kBlocksPerDraw);
+      scratch.draws[block] = scratch.scores[block] == kChosen ? 0 : key;
       ++block;
     } while (block < free.end && block % kBlocksPerDraw != 0);
   }
 }
 
-// Marks the `best` highest-scored free blocks and, among the rest, the `explored` with the lowest keys.
-void ChooseFree(const float* scores, FreeBlocks free, int32_t best, int32_t explored,
-                const Scratch& scratch) {
-  int32_t* const begin = scratch.order;
-  int32_t* const end = begin + (free.end - free.first);
-  std::iota(begin, end, free.first);
-  std::nth_element(begin, begin + best, end, [scores](int32_t a, int32_t b) {
-    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
-  });
-  const uint32_t* const keys = scratch.keys;
-  if (explored > 0) {
-    std::nth_element(begin + best, begin + best + explored, end, [keys](int32_t a, int32_t b) {
-      return keys[a] < keys[b] || (keys[a] == keys[b] && a < b);
-    });
-  }
-  for (const int32_t* block = begin; block < begin + best + explored; ++block) {
-    scratch.keys[*block] = kChosen;
-  }
-}
-
 // Writes pinned and chosen blocks in ascending order; returns how many.
-int32_t WriteList(FreeBlocks free, int32_t blocks, const uint32_t* keys, int32_t* out) {
+int32_t WriteList(FreeBlocks free, int32_t blocks, const uint32_t* marks, int32_t* out) {
   int32_t count = 0;
-  for (int32_t block = 0; block < blocks; ++block) {
-    const bool pinned = block < free.first || block >= free.end;
-    if (pinned || keys[block] == kChosen) out[count++] = block;
+  for (int32_t block = 0; block < free.first; ++block) out[count++] = block;
+  for (int32_t block = free.first; block < free.end; ++block) {
+    out[count] = block;
+    count += marks[block] == kChosen ? 1 : 0;
   }
+  for (int32_t block = free.end; block < blocks; ++block) out[count++] = block;
   return count;
 }
 
@@ -78,23 +95,27 @@ void SelectRow(const SelectParams& p, const Row& row, int32_t layer, const float
                                       p.policy->pin_first_block != 0);
   const FreeBlocks free = {budget.pinned - extent.tail_blocks,
                            extent.blocks - extent.tail_blocks};
-  const Scratch scratch = {reinterpret_cast<int32_t*>(p.workspace),
+  const Scratch scratch = {reinterpret_cast<uint32_t*>(p.workspace),
                            reinterpret_cast<uint32_t*>(p.workspace) + p.max_blocks};
 
   ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   header.stamp.generation = 0;  // nobody may take the list while it changes
   std::atomic_thread_fence(std::memory_order_release);
 
-  std::fill(scratch.keys, scratch.keys + extent.blocks, 0u);
-  if (budget.explored > 0) DrawKeys(p, row, layer, free, scratch.keys);
   const int32_t best = budget.keep - budget.pinned - budget.explored;
-  ChooseFree(scores, free, best, budget.explored, scratch);
-  header.count = WriteList(free, extent.blocks, scratch.keys,
+  KeyScores(scores, free, scratch.scores);
+  MarkLargest(scratch.scores, free, best, scratch.scores);
+  if (budget.explored > 0) {
+    KeyDraws(p, row, layer, free, scratch);
+    MarkLargest(scratch.draws, free, budget.explored, scratch.scores);
+  }
+  header.count = WriteList(free, extent.blocks, scratch.scores,
                            p.lists.Blocks(row.buffer, row.request, layer));
   header.blocks = extent.blocks;
   header.pinned = budget.pinned;
   header.predicted = best;
   header.explored = budget.explored;
+  header.reserved = 0;
 
   std::atomic_thread_fence(std::memory_order_release);
   header.stamp = {p.epoch, p.state.records[row.request].generation, row.next_n, row.position};
@@ -107,7 +128,7 @@ void SelectCpu(const SelectParams& p) {
     for (int32_t r = 0; r < p.row_count; ++r) {
       if (p.rows[r].request == kPaddingRow) continue;
       SelectRow(p, p.rows[r], layer,
-                p.block_scores + (int64_t{layer} * p.row_count + r) * p.max_blocks);
+                p.block_scores + layer * p.layer_stride + int64_t{r} * p.max_blocks);
     }
   }
 }

@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/time/clock.h"
+#include <chrono>
+#include <thread>
+
 #include "absl/time/time.h"
 
 // 64-bit words in shared memory that only grow: the CPU's side of what stream writes and waits are on a GPU.
@@ -20,13 +22,13 @@ inline bool Reached(uint64_t& word, uint64_t value) {
   return std::atomic_ref<uint64_t>(word).load(std::memory_order_acquire) >= value;
 }
 
-// Waits until the word has reached `value`; false once `deadline` has passed. Never unbounded: the writer may
-// be dead.
-inline bool WaitReached(uint64_t& word, uint64_t value, absl::Time deadline) {
+// Waits until the word has reached `value`; false once `limit` has passed. Never unbounded: the writer may be dead.
+inline bool WaitReached(uint64_t& word, uint64_t value, absl::Duration limit) {
+  const auto start = std::chrono::steady_clock::now();  // a change of the clock must not stretch it
   for (int spins = 0; !Reached(word, value); ++spins) {
     if (spins < 1000) continue;
-    if (absl::Now() >= deadline) return Reached(word, value);
-    absl::SleepFor(absl::Microseconds(20));
+    if (absl::FromChrono(std::chrono::steady_clock::now() - start) >= limit) return Reached(word, value);
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   return true;
 }

@@ -82,8 +82,6 @@ v1::Layout ToProto(const dataplane::SessionLayout& layout, const dataplane::Sess
   out.set_timeline(layout.timeline);
   out.set_staging(layout.staging);
   out.set_staging_stride(layout.staging_stride);
-  out.set_block_scores(layout.block_scores);
-  out.set_workspace(layout.workspace);
   return out;
 }
 

@@ -34,6 +34,7 @@ absl::StatusOr<std::shared_ptr<Request>> Request::Create(std::shared_ptr<Session
   const absl::Status grown = request->Grow(slots, zero_init);
   if (!grown.ok()) return grown;
   request->record().generation = slot->generation;
+  request->region_->PublishRecord(slot->index);
   return request;
 }
 
@@ -48,6 +49,7 @@ Request::Request(std::shared_ptr<SessionRegion> region, std::string key, Session
 
 Request::~Request() {
   record().generation = 0;
+  region_->PublishRecord(slot_.index);
   region_->ReturnRecord(slot_.index);
 }
 
@@ -78,6 +80,7 @@ absl::Status Request::Grow(int64_t slots, bool zero_init) {
   if (!filled.ok()) return filled;
   std::copy(offsets.begin(), offsets.end(), record().pages + have);
   record().page_count = static_cast<uint32_t>(want);
+  region_->PublishRecord(slot_.index);
   {
     absl::MutexLock lock(&pages_mutex_);
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pages_));

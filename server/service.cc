@@ -16,7 +16,6 @@
 #include "server/refusal.h"
 #include "server/request_calls.h"
 #include "server/validate.h"
-#include "server/watch_stream.h"
 
 namespace spin::server {
 
@@ -52,6 +51,7 @@ SpinService::SpinService(const ServiceParts& parts, Policy default_policy)
 
 void SpinService::Drain() {
   draining_.store(true);
+  watch_streams_.StopAll();
   parts_.sessions->EndAll();
 }
 
@@ -336,7 +336,7 @@ grpc::ServerWriteReactor<v1::WatchStatsResponse>* SpinService::WatchStats(
   if (status.ok() && request->session_id() != 0) {
     status = parts_.sessions->Find(request->session_id()).status();
   }
-  return new WatchStream(*request, status, parts_.sessions, parts_.server_info, context,
+  return new WatchStream(*request, status, parts_.sessions, &watch_streams_, parts_.server_info, context,
                          parts_.rpc_metrics);
 }
 

@@ -16,6 +16,7 @@
 #include "server/session_table.h"
 #include "server/slab.h"
 #include "server/step_executor.h"
+#include "server/watch_stream.h"
 #include "server/work_queue.h"
 #include "spin/v1/service.grpc.pb.h"
 
@@ -100,6 +101,7 @@ class SpinService final : public v1::SpinService::CallbackService {
 
   const ServiceParts parts_;
   std::atomic<bool> draining_ = false;
+  WatchStreams watch_streams_;
   absl::Mutex mutex_;
   Policy default_policy_ ABSL_GUARDED_BY(mutex_);
   uint64_t default_policy_epoch_ ABSL_GUARDED_BY(mutex_) = 1;

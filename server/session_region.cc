@@ -10,6 +10,14 @@
 #include "server/refusal.h"
 
 namespace spin::server {
+namespace {
+
+dataplane::SessionView WithRecords(dataplane::SessionView view, kernels::RequestRecord* records) {
+  view.records = records;
+  return view;
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<SessionRegion>> SessionRegion::Create(
     Slab* slab, kernels::Device* device, const dataplane::SessionShape& shape) {
@@ -34,7 +42,8 @@ SessionRegion::SessionRegion(Slab* slab, kernels::Device* device, Extent extent,
       device_(device),
       extent_(std::move(extent)),
       layout_(layout),
-      view_(dataplane::ViewOf(slab->data(), slab->epoch(), shape, layout)),
+      records_(shape.max_requests),
+      view_(WithRecords(dataplane::ViewOf(slab->data(), slab->epoch(), shape, layout), records_.data())),
       generations_(shape.max_requests, 0) {
   // Everything before the lists starts at zero: no generation, no count, no stamp of an earlier owner.
   std::memset(slab->data() + layout.records, 0, layout.lists - layout.records);
@@ -50,6 +59,11 @@ std::optional<SessionRegion::Slot> SessionRegion::TakeRecord() {
   free_records_.pop_back();
   if (++generations_[index] == 0) generations_[index] = 1;  // 0 means free
   return Slot{index, generations_[index]};
+}
+
+void SessionRegion::PublishRecord(uint32_t index) {
+  auto* published = reinterpret_cast<kernels::RequestRecord*>(slab_->data() + layout_.records);
+  published[index] = records_[index];
 }
 
 void SessionRegion::ReturnRecord(uint32_t index) {

@@ -27,6 +27,7 @@ class SessionRegion {
                                                                const dataplane::SessionShape& shape);
 
   const dataplane::SessionShape& shape() const { return view_.shape; }
+  // spind's own view: its request records are private, so that a client that spoils those in the slab misleads only itself.
   const dataplane::SessionView& view() const { return view_; }
   const dataplane::SessionLayout& layout() const { return layout_; }
   uint64_t bytes() const { return extent_.bytes(); }
@@ -41,6 +42,9 @@ class SessionRegion {
   std::optional<Slot> TakeRecord();
   void ReturnRecord(uint32_t index);
 
+  // Shows a changed record of view() to the client.
+  void PublishRecord(uint32_t index);
+
  private:
   SessionRegion(Slab* slab, kernels::Device* device, Extent extent,
                 const dataplane::SessionLayout& layout, const dataplane::SessionShape& shape);
@@ -49,6 +53,7 @@ class SessionRegion {
   kernels::Device* const device_;
   const Extent extent_;
   const dataplane::SessionLayout layout_;
+  std::vector<kernels::RequestRecord> records_;
   const dataplane::SessionView view_;
   absl::Mutex mutex_;
   std::vector<uint32_t> free_records_ ABSL_GUARDED_BY(mutex_);

@@ -19,19 +19,39 @@ absl::Duration IntervalOf(const v1::WatchStatsRequest& request) {
 
 }  // namespace
 
+void WatchStreams::Add(WatchStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  open_.insert(stream);
+  if (stopped_) stream->Stop();
+}
+
+void WatchStreams::Remove(WatchStream* stream) {
+  absl::MutexLock lock(&mutex_);
+  open_.erase(stream);
+}
+
+void WatchStreams::StopAll() {
+  absl::MutexLock lock(&mutex_);
+  stopped_ = true;
+  for (WatchStream* stream : open_) stream->Stop();
+}
+
 WatchStream::WatchStream(const v1::WatchStatsRequest& request, const absl::Status& status,
-                         SessionTable* sessions, std::function<v1::ServerInfo()> server_info,
+                         SessionTable* sessions, WatchStreams* streams,
+                         std::function<v1::ServerInfo()> server_info,
                          grpc::CallbackServerContext* context, RpcMetrics* metrics)
     : session_id_(request.session_id()),
       interval_(IntervalOf(request)),
       sessions_(sessions),
+      streams_(streams),
       server_info_(std::move(server_info)),
       context_(context),
       metrics_(metrics) {
+  streams_->Add(this);
   if (status.ok()) {
     Send();
   } else {
-    FinishOnce(status);
+    Finish(status);
   }
 }
 
@@ -48,43 +68,57 @@ void WatchStream::Send() {
 }
 
 void WatchStream::OnWriteDone(bool ok) {
+  absl::Status end;
   {
     absl::MutexLock lock(&mutex_);
-    if (ok && !cancelled_) {
+    if (!ok) end_.Update(absl::CancelledError("the stream was cancelled"));
+    if (end_.ok()) {
       waiting_ = true;
-      alarm_.Set(absl::ToChronoTime(absl::Now() + interval_), [this](bool due) { OnAlarm(due); });
+      alarm_.Set(absl::ToChronoTime(absl::Now() + interval_), [this](bool) { OnAlarm(); });
       return;
     }
+    end = end_;
   }
-  FinishOnce(absl::CancelledError("the stream was cancelled"));
+  Finish(end);
 }
 
-void WatchStream::OnAlarm(bool due) {
-  bool cancelled;
+void WatchStream::OnAlarm() {
+  absl::Status end;
   {
     absl::MutexLock lock(&mutex_);
     waiting_ = false;
-    cancelled = cancelled_ || !due;
+    end = end_;
   }
-  if (cancelled) {
-    FinishOnce(absl::CancelledError("the stream was cancelled"));
-  } else {
+  if (end.ok()) {
     Send();
+  } else {
+    Finish(end);
   }
 }
 
-void WatchStream::OnCancel() {
+// Whatever is under way, alarm or write, finishes the stream when it is over.
+void WatchStream::EndWith(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
-  cancelled_ = true;
-  if (waiting_) alarm_.Cancel();  // OnAlarm finishes; a write under way fails by itself
+  end_.Update(why);
+  if (waiting_) alarm_.Cancel();
 }
 
-void WatchStream::FinishOnce(const absl::Status& status) {
+void WatchStream::OnCancel() { EndWith(absl::CancelledError("the stream was cancelled")); }
+
+void WatchStream::Stop() {
+  EndWith(Refuse(absl::StatusCode::kUnavailable, v1::ERROR_REASON_SHUTTING_DOWN, "",
+                 "spind is stopping"));
+}
+
+void WatchStream::Finish(const absl::Status& status) {
   const grpc::Status out = ToGrpc(status, context_);
   metrics_->CountStream(Method::kWatchStats, out.error_code());
-  Finish(out);
+  ServerWriteReactor::Finish(out);
 }
 
-void WatchStream::OnDone() { delete this; }
+void WatchStream::OnDone() {
+  streams_->Remove(this);
+  delete this;
+}
 
 }  // namespace spin::server

@@ -36,8 +36,6 @@ dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
           .timeline = layout.timeline(),
           .headers = layout.headers(),
           .lists = layout.lists(),
-          .block_scores = layout.block_scores(),
-          .workspace = layout.workspace(),
           .staging = layout.staging(),
           .staging_stride = layout.staging_stride(),
           .end = 0};
@@ -50,8 +48,7 @@ absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
   const bool same = layout.layout_version() == dataplane::kLayoutVersion &&
                     layout.counters() == mine.counters && layout.timeline() == mine.timeline &&
                     layout.headers() == mine.headers && layout.lists() == mine.lists &&
-                    layout.block_scores() == mine.block_scores &&
-                    layout.workspace() == mine.workspace && layout.staging() == mine.staging &&
+                    layout.staging() == mine.staging &&
                     layout.staging_stride() == mine.staging_stride;
   if (same && mine.end <= opened.slab().bytes()) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -32,4 +32,14 @@ SPIN_ALWAYS_INLINE StateRun<T> RunAt(const StateView& state, const RequestRecord
   return {reinterpret_cast<T*>(v), reinterpret_cast<T*>(d), slots};
 }
 
+// Asks for a run's lines without waiting for them.
+template <typename T>
+SPIN_ALWAYS_INLINE void Prefetch(const StateRun<T>& run) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t slot = 0; slot < run.slots; slot += kLine) {
+    __builtin_prefetch(run.v + slot, 1);
+    __builtin_prefetch(run.d + slot, 1);
+  }
+}
+
 }  // namespace spin::kernels::internal

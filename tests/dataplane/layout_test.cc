@@ -48,8 +48,6 @@ std::vector<Region> Regions(const SessionLayout& layout, const SessionShape& sha
       {layout.timeline, sizeof(Timeline)},
       {layout.headers, 2 * requests * layers * sizeof(kernels::ListHeader)},
       {layout.lists, 2 * requests * layers * blocks * 4},
-      {layout.block_scores, layers * requests * blocks * 4},
-      {layout.workspace, static_cast<uint64_t>(kernels::SelectWorkspaceBytes(blocks))},
   };
   if (shape.staging) {
     const uint64_t element = shape.scores == Dtype::kF32 ? 4 : 2;

@@ -36,20 +36,18 @@ TEST_F(SessionViewTest, ArraysLieWhereTheLayoutSays) {
   EXPECT_EQ(OffsetOf(view_.timeline), layout_.timeline);
   EXPECT_EQ(OffsetOf(view_.lists.headers), layout_.headers);
   EXPECT_EQ(OffsetOf(view_.lists.blocks), layout_.lists);
-  EXPECT_EQ(OffsetOf(view_.block_scores), layout_.block_scores);
-  EXPECT_EQ(OffsetOf(view_.workspace), layout_.workspace);
   EXPECT_EQ(OffsetOf(view_.staging), layout_.staging);
   EXPECT_EQ(view_.state().slab, slab_);
   EXPECT_EQ(view_.state().records, view_.records);
 }
 
-TEST_F(SessionViewTest, LastListEndsWhereTheBlockScoresBegin) {
+TEST_F(SessionViewTest, LastListEndsWhereTheStagingAreaBegins) {
   const kernels::ListTable& lists = view_.lists;
   EXPECT_EQ(lists.max_blocks, 16);
   EXPECT_EQ(lists.Header(1, 2, 1) - lists.headers, 2 * 3 * 2 - 1);
   const uint64_t end = OffsetOf(lists.Blocks(1, 2, 1)) + 16 * sizeof(int32_t);
-  EXPECT_LE(end, layout_.block_scores);
-  EXPECT_GT(end + 256, layout_.block_scores);
+  EXPECT_LE(end, layout_.staging);
+  EXPECT_GT(end + 256, layout_.staging);
 }
 
 TEST_F(SessionViewTest, StagedRowsFollowOneAnother) {

@@ -28,7 +28,7 @@ def test_opening_says_all_that_is_needed_to_map_the_slab(client):
     assert (opened.layout.layout_version, opened.layout.max_blocks) == (1, 157)
     assert opened.layout.staging_stride == 157 * 32
     offsets = [getattr(opened.layout, name) for name in (
-        "records", "counters", "headers", "lists", "timeline", "staging", "block_scores", "workspace")]
+        "records", "counters", "headers", "lists", "timeline", "staging")]
     assert all(0 < offset < opened.slab.bytes and offset % 256 == 0 for offset in offsets)
 
 

@@ -66,7 +66,7 @@ inline Budget BudgetOf(int32_t blocks, int32_t pinned, int32_t next_n, const Geo
   const int32_t one = std::min(blocks, std::max({topk, blocks - skip, pinned}));
   const auto per_draft = static_cast<int32_t>(std::ceil(blocks / 256.0));
   const int32_t keep = std::min(blocks, one + (next_n - 1) * per_draft);
-  const auto explored = static_cast<int32_t>(std::floor(gamma * keep + 1e-9));
+  const auto explored = keep == blocks ? 0 : static_cast<int32_t>(std::floor(gamma * keep + 1e-9));
   return {keep, std::min(explored, keep - pinned)};
 }
 

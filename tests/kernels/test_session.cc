@@ -102,6 +102,7 @@ void TestSession::Predict(const std::vector<Row>& rows, LayerRange layers) {
                                    .rows = device_rows.data(),
                                    .row_count = static_cast<int32_t>(rows.size()),
                                    .max_blocks = max_blocks_,
+                                   .layer_stride = static_cast<int64_t>(rows.size()) * max_blocks_,
                                    .block_scores = block_scores_.data()},
                                   {}));
 }
@@ -119,6 +120,7 @@ void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, Lay
                                   .rows = device_rows.data(),
                                   .row_count = static_cast<int32_t>(rows.size()),
                                   .max_blocks = max_blocks_,
+                                  .layer_stride = static_cast<int64_t>(rows.size()) * max_blocks_,
                                   .block_scores = block_scores_.data(),
                                   .policy = device_policy.data(),
                                   .epoch = kEpoch,
