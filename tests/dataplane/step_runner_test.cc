@@ -126,8 +126,9 @@ TEST_F(StepRunnerErrorTest, EverythingRunsOnTheGivenStream) {
   const auto ours = Field(&kernels::Stream::handle, this);
   EXPECT_CALL(device_, Audit(_, ours)).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(device_, Observe(_, ours)).WillOnce(Return(absl::OkStatus()));
-  EXPECT_CALL(device_, Predict(_, ours)).WillOnce(Return(absl::OkStatus()));
-  EXPECT_CALL(device_, Select(_, ours)).WillOnce(Return(absl::OkStatus()));
+  const int layers = runner_.all_layers().count;  // one at a time, sharing the scratch
+  EXPECT_CALL(device_, Predict(_, ours)).Times(layers).WillRepeatedly(Return(absl::OkStatus()));
+  EXPECT_CALL(device_, Select(_, ours)).Times(layers).WillRepeatedly(Return(absl::OkStatus()));
   EXPECT_TRUE(runner_.Audit({&scored_, 1}, staged_, runner_.all_layers(), stream_).ok());
   EXPECT_TRUE(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, stream_).ok());
   EXPECT_TRUE(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), stream_).ok());

@@ -104,7 +104,14 @@ class Spind:
         return sorted(os.listdir(self.shm_dir))
 
     def signal(self, number: int):
+        """Sends a signal. After SIGSTOP all threads have stopped: they do so one after another."""
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            eventually(lambda: all(state == "T" for state in self._thread_states()))
+
+    def _thread_states(self) -> list[str]:
+        stats = pathlib.Path(f"/proc/{self.process.pid}/task").glob("*/stat")
+        return [stat.read_text().rpartition(")")[2].split()[0] for stat in stats]
 
     def kill(self):
         self.process.kill()
