@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// What Spin's own work costs beside the scan it shortens, on one core of this machine: for each sparsity, the time to score the
-// kept blocks of a decode step (trace::Scorer, vectorised) against the time to observe, predict and select, in one run.
+// What Spin's own work costs beside the scan it shortens, on one core of this machine: for each
+// sparsity, the time to score the kept blocks of a decode step (trace::Scorer, vectorised) against
+// the time to observe, predict and select, in one run.
 //
-//   step_cost_bench [TRACE.safetensors] [--json]     without a trace: random keys, 8 layers x 32768 slots
+//   step_cost_bench [TRACE.safetensors] [--json]     without a trace: random keys, 8 layers x 32768
+//   slots
 
 #include <algorithm>
 #include <chrono>
@@ -34,7 +36,8 @@ constexpr int kSteps = 64;
 double Microseconds(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 double Median(std::vector<double> values) {
@@ -68,7 +71,10 @@ class Bed {
  public:
   Bed(const spin::trace::Trace& trace, Dtype state)
       : device_(spin::kernels::MakeCpuDevice()),
-        shape_{.geometry = {.layers = trace.layers, .block = 64, .topk = kTopk, .tokens_per_slot = 1,
+        shape_{.geometry = {.layers = trace.layers,
+                            .block = 64,
+                            .topk = kTopk,
+                            .tokens_per_slot = 1,
                             .state = state},
                .max_slots = trace.slots,
                .max_requests = 1,
@@ -78,16 +84,19 @@ class Bed {
         layout_(spin::dataplane::LayoutAt(0, shape_)),
         page_bytes_(spin::kernels::PageBytes(shape_.geometry)),
         pages_(spin::kernels::PagesFor(trace.slots)),
-        memory_(static_cast<std::byte*>(std::aligned_alloc(4096, (layout_.end + pages_ * page_bytes_ + 4095) / 4096 * 4096))),
+        memory_(static_cast<std::byte*>(
+            std::aligned_alloc(4096, (layout_.end + pages_ * page_bytes_ + 4095) / 4096 * 4096))),
         runner_(device_.get(), spin::dataplane::ViewOf(memory_, 1, shape_, layout_)) {
     std::memset(memory_, 0, layout_.end);
     auto& record = runner_.view().records[0];
     record.generation = 1;
     record.page_count = static_cast<uint32_t>(pages_);
     for (int page = 0; page < pages_; ++page) {
-      record.pages[page] = static_cast<uint32_t>((layout_.end + page * page_bytes_) / spin::kernels::kPageOffsetUnit);
+      record.pages[page] = static_cast<uint32_t>((layout_.end + page * page_bytes_) /
+                                                 spin::kernels::kPageOffsetUnit);
     }
-    (void)device_->Fill({shape_.geometry, memory_, record.pages, static_cast<int32_t>(pages_), false}, {});
+    (void)device_->Fill(
+        {shape_.geometry, memory_, record.pages, static_cast<int32_t>(pages_), false}, {});
   }
   ~Bed() { std::free(memory_); }
 
@@ -126,9 +135,16 @@ Cost Measure(const spin::trace::Trace& trace, const spin::trace::Scorer& scorer,
   for (int step = 0; step < std::min(trace.steps, kWarmSteps + kSteps); ++step) {
     const int64_t position = trace.Query(step);
     const spin::kernels::ListTable& lists = bed.runner().view().lists;
-    const spin::kernels::ScoredRow row = {.request = 0, .next_n = 1, .position = position, .accepted = 1, .buffer = buffer,
-        .coverage = step == 0 ? spin::kernels::Coverage::kAll : spin::kernels::Coverage::kKept, .score_row = 0};
-    const spin::kernels::Row next = {.request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .reserved = 0};
+    const spin::kernels::ScoredRow row = {
+        .request = 0,
+        .next_n = 1,
+        .position = position,
+        .accepted = 1,
+        .buffer = buffer,
+        .coverage = step == 0 ? spin::kernels::Coverage::kAll : spin::kernels::Coverage::kKept,
+        .score_row = 0};
+    const spin::kernels::Row next = {
+        .request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .reserved = 0};
     const bool may_predict = step + 1 < trace.steps;
     int64_t scored = 0;
     double score = 0, observe = 0, predict = 0;
@@ -139,10 +155,17 @@ Cost Measure(const spin::trace::Trace& trace, const spin::trace::Scorer& scorer,
           return;
         }
         const int32_t count = lists.Header(buffer, 0, layer)->count;
-        scored += scorer.ScoreBlocks(layer, step, {lists.Blocks(buffer, 0, layer), static_cast<size_t>(count)}, 64, scores.data());
+        scored += scorer.ScoreBlocks(layer, step,
+                                     {lists.Blocks(buffer, 0, layer), static_cast<size_t>(count)},
+                                     64, scores.data());
       });
-      observe += Microseconds([&] { (void)bed.runner().Observe({&row, 1}, view, {layer, 1}, policy.decay, {}); });
-      if (may_predict) predict += Microseconds([&] { (void)bed.runner().Predict({&next, 1}, policy, {layer, 1}, {}); });
+      observe += Microseconds([&] {
+        (void)bed.runner().Observe({&row, 1}, view, {layer, 1}, policy.decay, {});
+      });
+      if (may_predict)
+        predict += Microseconds([&] {
+          (void)bed.runner().Predict({&next, 1}, policy, {layer, 1}, {});
+        });
     }
     buffer = 1 - buffer;
     if (step < kWarmSteps || !may_predict) continue;
@@ -178,8 +201,9 @@ int main(int argc, char** argv) {
   }
   const spin::trace::Scorer scorer(trace);
   if (!json) {
-    std::printf("%d layers, %d slots, %s, scorer %s; medians of %d steps, one core\n", trace.layers, trace.slots,
-                path.empty() ? "random keys" : path.c_str(), scorer.kernel_name(), kSteps);
+    std::printf("%d layers, %d slots, %s, scorer %s; medians of %d steps, one core\n", trace.layers,
+                trace.slots, path.empty() ? "random keys" : path.c_str(), scorer.kernel_name(),
+                kSteps);
     std::printf("state  sparsity   score us  GFLOP/s  observe us  predict us   own/score\n");
   }
   const char* separator = "";
@@ -189,13 +213,17 @@ int main(int argc, char** argv) {
       const Cost cost = Measure(trace, scorer, state, sparsity);
       const char* name = state == Dtype::kF32 ? "f32" : "bf16";
       if (json) {
-        std::printf("%s{\"state\":\"%s\",\"sparsity\":%.1f,\"score_us\":%.1f,\"scorer_gflops\":%.1f,\"observe_us\":%.1f,"
-                    "\"predict_us\":%.1f,\"own_share\":%.4f}", separator, name, sparsity, cost.score_us, cost.gflops,
-                    cost.observe_us, cost.predict_us, cost.own_share());
+        std::printf(
+            "%s{\"state\":\"%s\",\"sparsity\":%.1f,\"score_us\":%.1f,\"scorer_gflops\":%.1f,"
+            "\"observe_us\":%.1f,"
+            "\"predict_us\":%.1f,\"own_share\":%.4f}",
+            separator, name, sparsity, cost.score_us, cost.gflops, cost.observe_us, cost.predict_us,
+            cost.own_share());
         separator = ",";
       } else {
-        std::printf("%-5s  %8.1f  %9.1f  %7.1f  %10.1f  %10.1f  %9.1f %%\n", name, sparsity, cost.score_us, cost.gflops,
-                    cost.observe_us, cost.predict_us, 100 * cost.own_share());
+        std::printf("%-5s  %8.1f  %9.1f  %7.1f  %10.1f  %10.1f  %9.1f %%\n", name, sparsity,
+                    cost.score_us, cost.gflops, cost.observe_us, cost.predict_us,
+                    100 * cost.own_share());
       }
     }
   }

@@ -7,18 +7,18 @@
 
 #include "kernels/geometry.h"
 
-// Where a session's arrays lie inside its region of the slab. Computed by spind alone; clients get the
-// offsets (proto/spin/v1 Layout).
+// Where a session's arrays lie inside its region of the slab. Computed by spind alone; clients get
+// the offsets (proto/spin/v1 Layout).
 namespace spin::dataplane {
 
 // Everything the size of a session's region depends on.
 struct SessionShape {
   kernels::Geometry geometry;
-  int64_t max_slots;        // longest context of a request
-  int32_t max_requests;     // R
-  int32_t max_next_n;       // D
-  kernels::Dtype scores;    // element type of the staging area
-  bool staging;             // sidecar executor, or drafts: scores outlive their layer
+  int64_t max_slots;      // longest context of a request
+  int32_t max_requests;   // R
+  int32_t max_next_n;     // D
+  kernels::Dtype scores;  // element type of the staging area
+  bool staging;           // sidecar executor, or drafts: scores outlive their layer
 
   int32_t max_blocks() const { return kernels::BlocksOf(max_slots, geometry.block); }  // M
 };

@@ -8,7 +8,8 @@ namespace {
 
 bool Fits(int64_t position, uint32_t next_n, const kernels::Geometry& geometry,
           int64_t capacity_slots) {
-  // Distances run up to the query slot itself, which a partly filled slot puts one past the last visible.
+  // Distances run up to the query slot itself, which a partly filled slot puts one past the last
+  // visible.
   const int64_t last = position + next_n - 1;
   return kernels::QuerySlot(last, geometry.tokens_per_slot) < capacity_slots &&
          kernels::VisibleSlots(last, geometry.tokens_per_slot) <= capacity_slots;

@@ -9,8 +9,8 @@
 #include "kernels/geometry.h"
 #include "kernels/rows.h"
 
-// What an executor knows of a request's history, and so which rows it may trust. Both executors decide
-// here, so that they agree on every row.
+// What an executor knows of a request's history, and so which rows it may trust. Both executors
+// decide here, so that they agree on every row.
 namespace spin::dataplane {
 
 // Why a row was refused. Mirrored by proto ErrorReason.
@@ -40,8 +40,8 @@ struct Progress {
   int64_t next_position = 0;  // the first token position not yet observed; meaningful if warm
 };
 
-// May scores at [position, position + next_n) be observed? A warm request goes on exactly where it stopped;
-// `resync` lets a fully scored row skip tokens that were decoded without Spin.
+// May scores at [position, position + next_n) be observed? A warm request goes on exactly where it
+// stopped; `resync` lets a fully scored row skip tokens that were decoded without Spin.
 RowVerdict CheckScored(const Progress& progress, int64_t capacity_slots,
                        const kernels::Geometry& geometry, int64_t position, uint32_t next_n,
                        kernels::Coverage coverage, bool resync);

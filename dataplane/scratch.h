@@ -9,8 +9,8 @@
 
 #include "kernels/select.h"
 
-// What prediction needs beside the state, for one layer at a time. It belongs to whoever runs the kernels and is never shared:
-// kernels trust what they find there.
+// What prediction needs beside the state, for one layer at a time. It belongs to whoever runs the
+// kernels and is never shared: kernels trust what they find there.
 namespace spin::dataplane {
 
 class HostScratch {

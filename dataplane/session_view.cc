@@ -36,8 +36,9 @@ kernels::ScoreView SessionView::staged_scores() const {
 
 std::byte* SessionView::StagedRow(int32_t layer, int32_t row, int32_t draft) const {
   const kernels::ScoreView scores = staged_scores();
-  return staging + (layer * scores.layer_stride + row * scores.row_stride +
-                    draft * scores.draft_stride) * kernels::DtypeBytes(shape.scores);
+  return staging +
+         (layer * scores.layer_stride + row * scores.row_stride + draft * scores.draft_stride) *
+             kernels::DtypeBytes(shape.scores);
 }
 
 }  // namespace spin::dataplane

@@ -24,8 +24,8 @@ struct SessionView {
   kernels::LayerCounters* counters;  // [layers]
   Timeline* timeline;
   kernels::ListTable lists;
-  std::byte* staging;                // or null
-  int64_t staging_stride;            // elements
+  std::byte* staging;      // or null
+  int64_t staging_stride;  // elements
 
   kernels::StateView state() const { return {slab, records}; }
 
@@ -36,8 +36,7 @@ struct SessionView {
   std::byte* StagedRow(int32_t layer, int32_t row, int32_t draft) const;
 
   // The stamp a list of this request for this step must carry.
-  kernels::ListStamp StampFor(uint32_t generation, int64_t position,
-                              uint32_t next_n) const {
+  kernels::ListStamp StampFor(uint32_t generation, int64_t position, uint32_t next_n) const {
     return {epoch, generation, next_n, position};
   }
 };

@@ -41,8 +41,8 @@ absl::StatusOr<std::byte*> Map(int fd, const std::string& path, size_t bytes) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Create(const std::string& path, size_t bytes) {
   SharedMemory memory;
-  // Without a name until it is locked and whole: a creator killed before that leaves nothing behind, and
-  // RemoveAbandoned never sees an unlocked slab of a living process.
+  // Without a name until it is locked and whole: a creator killed before that leaves nothing
+  // behind, and RemoveAbandoned never sees an unlocked slab of a living process.
   memory.lock_fd_ = open(DirectoryOf(path).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0660);
   if (memory.lock_fd_ < 0) return FileError("cannot create slab", path, errno);
   if (flock(memory.lock_fd_, LOCK_EX | LOCK_NB) != 0 || fchmod(memory.lock_fd_, 0660) != 0) {
@@ -74,8 +74,8 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(const std::string& path, size_t 
   struct stat info = {};
   if (fstat(fd, &info) != 0) return FileError("cannot examine slab", path, errno);
   if (static_cast<size_t>(info.st_size) < bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("slab ", path, " has ", info.st_size,
-                                                   " bytes, expected ", bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("slab ", path, " has ", info.st_size, " bytes, expected ", bytes));
   }
   absl::StatusOr<std::byte*> data = Map(fd, path, bytes);
   if (!data.ok()) return data.status();

@@ -8,15 +8,16 @@
 
 #include "absl/status/statusor.h"
 
-// POSIX shared memory: the slab of the CPU device, a file of a memory file system that both processes map.
+// POSIX shared memory: the slab of the CPU device, a file of a memory file system that both
+// processes map.
 namespace spin::dataplane {
 
 // A mapping, and for the creator also the file's name and lock. Move-only; unmaps when destroyed.
 class SharedMemory {
  public:
-  // Creates `path` (mode 0660 whatever the umask) and maps it. All of its memory is reserved now, so that no
-  // later access can fault: RESOURCE_EXHAUSTED if the file system has no room. The creator holds a lock on the
-  // file as long as it lives, and removes the name when destroyed.
+  // Creates `path` (mode 0660 whatever the umask) and maps it. All of its memory is reserved now,
+  // so that no later access can fault: RESOURCE_EXHAUSTED if the file system has no room. The
+  // creator holds a lock on the file as long as it lives, and removes the name when destroyed.
   static absl::StatusOr<SharedMemory> Create(const std::string& path, size_t bytes);
 
   // Maps a slab made by another process. INVALID_ARGUMENT if the file is shorter than `bytes`.
@@ -35,12 +36,12 @@ class SharedMemory {
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  int lock_fd_ = -1;   // creator only
+  int lock_fd_ = -1;  // creator only
   std::string path_;
 };
 
-// Removes the slab files in `directory` that a creator left behind when it was killed: those named with
-// `prefix` whose lock nobody holds. Returns how many.
+// Removes the slab files in `directory` that a creator left behind when it was killed: those named
+// with `prefix` whose lock nobody holds. Returns how many.
 int RemoveAbandoned(const std::string& directory, const std::string& prefix);
 
 }  // namespace spin::dataplane

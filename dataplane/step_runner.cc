@@ -39,9 +39,8 @@ absl::Status StepRunner::Observe(absl::Span<const kernels::ScoredRow> rows,
                           stream);
 }
 
-absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows,
-                                 const kernels::Policy& policy, kernels::LayerRange layers,
-                                 kernels::Stream stream) {
+absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
+                                 kernels::LayerRange layers, kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
   for (int32_t layer = layers.first; layer < layers.first + layers.count; ++layer) {
     absl::Status status = PredictLayer(rows, policy, layer, stream);

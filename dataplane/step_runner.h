@@ -11,8 +11,8 @@
 #include "kernels/policy.h"
 #include "kernels/rows.h"
 
-// The kernels of one decode step over one session, in their order. Both executors run this, the client over
-// its mapping and spind over its own, so that they agree bit by bit.
+// The kernels of one decode step over one session, in their order. Both executors run this, the
+// client over its mapping and spind over its own, so that they agree bit by bit.
 namespace spin::dataplane {
 
 // Allocates nothing once made. Not thread-safe: one step at a time.

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-// Order across the two processes (sidecar executor): 64-bit words in the slab that only grow. The engine
-// raises one when its scores are staged, spind the other when its lists are written
+// Order across the two processes (sidecar executor): 64-bit words in the slab that only grow. The
+// engine raises one when its scores are staged, spind the other when its lists are written
 // (kernels::Device::WriteWord and WaitWord).
 namespace spin::dataplane {
 

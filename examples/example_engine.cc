@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// A complete decode loop with Spin, to copy from. It plays an engine with two layers, two requests and a made-up indexer,
-// and prints how many blocks each step scored. With no spind running it works too: it then scores all of them.
+// A complete decode loop with Spin, to copy from. It plays an engine with two layers, two requests
+// and a made-up indexer, and prints how many blocks each step scored. With no spind running it
+// works too: it then scores all of them.
 //
 //   spind --socket /tmp/spind.sock &
 //   example_engine /tmp/spind.sock
@@ -22,8 +23,8 @@ constexpr int kBlock = 64;        // slots in an indexer KV page
 constexpr int kTopk = 256;        // K
 constexpr int kMaxSlots = 16384;  // longest context; here a slot is a token
 
-// Stands for the model's indexer: the score of one slot for the query at `position`. Mostly fixed per slot and per
-// distance, as in real models, with a little that changes from step to step.
+// Stands for the model's indexer: the score of one slot for the query at `position`. Mostly fixed
+// per slot and per distance, as in real models, with a little that changes from step to step.
 float Score(int layer, int64_t position, int64_t slot) {
   const double vertical = std::sin(0.011 * static_cast<double>(slot * (layer + 3)));
   const double diagonal = std::cos(0.007 * static_cast<double>(position - slot));
@@ -92,7 +93,8 @@ int main(int argc, char** argv) {
   std::vector<float> scores(sequences.size() * kMaxSlots);  // reused from layer to layer
   for (int step_number = 0; step_number < 8; ++step_number) {
     std::vector<spin::StepRow> rows;
-    for (const Sequence& sequence : sequences) rows.push_back({&sequence.request, sequence.position, 1});
+    for (const Sequence& sequence : sequences)
+      rows.push_back({&sequence.request, sequence.position, 1});
 
     spin::Step step = session.BeginStep(rows);
     std::printf("step %d:", step_number);
@@ -115,9 +117,10 @@ int main(int argc, char** argv) {
   }
 
   const spin::SessionStats stats = session.stats();
-  std::printf("%llu steps; rows with a prediction: %llu, cold: %llu\n",
-              static_cast<unsigned long long>(stats.steps),
-              static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kNone)]),
-              static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kCold)]));
+  std::printf(
+      "%llu steps; rows with a prediction: %llu, cold: %llu\n",
+      static_cast<unsigned long long>(stats.steps),
+      static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kNone)]),
+      static_cast<unsigned long long>(stats.rows_by_reason[static_cast<int>(spin::Reason::kCold)]));
   return 0;
 }

@@ -9,10 +9,11 @@
 #include "kernels/rows.h"
 #include "kernels/state.h"
 
-// Audit: for rows that were scored in full, how much of the true top-K the prediction that would have
-// been used had left out. Runs before observe. Every accepted verifier row counts min(K, N) top-K slots;
-// ties go to the lower slot, NaN ranks below everything. The list is found by its stamp; rows without one
-// (coverage kKept, or another stamp) are skipped. Adds to the counters; writes per-row results where asked.
+// Audit: for rows that were scored in full, how much of the true top-K the prediction that would
+// have been used had left out. Runs before observe. Every accepted verifier row counts min(K, N)
+// top-K slots; ties go to the lower slot, NaN ranks below everything. The list is found by its
+// stamp; rows without one (coverage kKept, or another stamp) are skipped. Adds to the counters;
+// writes per-row results where asked.
 namespace spin::kernels {
 
 struct AuditResult {
@@ -24,13 +25,13 @@ struct AuditParams {
   Geometry geometry;
   StateView state;
   LayerRange layers;
-  const ScoredRow* rows;     // [row_count]
+  const ScoredRow* rows;  // [row_count]
   int32_t row_count;
   uint64_t epoch;
   ListTable lists;
   ScoreView scores;
-  LayerCounters* counters;   // [geometry.layers]
-  AuditResult* results;      // out [geometry.layers][row_count], or null
+  LayerCounters* counters;  // [geometry.layers]
+  AuditResult* results;     // out [geometry.layers][row_count], or null
 };
 
 void AuditCpu(const AuditParams& params);

@@ -70,8 +70,8 @@ AuditResult AuditRow(const AuditParams& p, const ScoredRow& row, int32_t layer,
   AuditResult sum = {0, 0};
   for (uint32_t draft = 0; draft < row.accepted; ++draft) {
     const int64_t slots = VisibleSlots(row.position + draft, p.geometry.tokens_per_slot);
-    const AuditResult one = AuditVerifierRow(scores + draft * p.scores.draft_stride, slots,
-                                             p.geometry, header, kept);
+    const AuditResult one =
+        AuditVerifierRow(scores + draft * p.scores.draft_stride, slots, p.geometry, header, kept);
     sum = {sum.topk + one.topk, sum.missed + one.missed};
   }
   return sum;

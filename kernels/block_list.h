@@ -9,8 +9,8 @@
 #include "kernels/host_device.h"
 
 // The answer of Spin: per request and layer, the blocks to score. Lists are double-buffered and
-// stamped; whoever finds another stamp than expected uses all blocks, so a late or half-written list
-// is never used.
+// stamped; whoever finds another stamp than expected uses all blocks, so a late or half-written
+// list is never used.
 namespace spin::kernels {
 
 struct ListStamp {

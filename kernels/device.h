@@ -19,15 +19,16 @@
 // Where the kernels run. Two implementations: the CPU reference, and CUDA.
 namespace spin::kernels {
 
-// An ordered queue of work on a device: a cudaStream_t on a GPU; the CPU has none and runs each call to
-// its end before it returns.
+// An ordered queue of work on a device: a cudaStream_t on a GPU; the CPU has none and runs each
+// call to its end before it returns.
 struct Stream {
   void* handle = nullptr;
 };
 
-// All launches are asynchronous on the given stream, allocate nothing and check their launch; pointers in
-// the parameters must be valid on the device until the stream has passed. Parameters are trusted: whoever
-// fills them has checked them. Thread-safe as long as concurrent launches touch different requests.
+// All launches are asynchronous on the given stream, allocate nothing and check their launch;
+// pointers in the parameters must be valid on the device until the stream has passed. Parameters
+// are trusted: whoever fills them has checked them. Thread-safe as long as concurrent launches
+// touch different requests.
 class Device {
  public:
   virtual ~Device() = default;
@@ -47,8 +48,8 @@ class Device {
   // Stores `value` into a word in shared memory when the stream gets there.
   virtual absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) = 0;
 
-  // Holds the stream until the word has reached `value`, at most `limit`: then DEADLINE_EXCEEDED from here
-  // (CPU) or from the next Synchronize (CUDA), and the stream goes on.
+  // Holds the stream until the word has reached `value`, at most `limit`: then DEADLINE_EXCEEDED
+  // from here (CPU) or from the next Synchronize (CUDA), and the stream goes on.
   virtual absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit,
                                 Stream stream) = 0;
 

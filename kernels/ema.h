@@ -13,11 +13,12 @@
 
 // The one arithmetic rule of the state, shared bit by bit by CPU and CUDA:
 //
-//   next = rn(rn(a * old) + rn(c * z))    a = float(alpha), c = float(1 - alpha), all in fp32, no FMA
-//   next = z                              if old is -infinity (never observed)
+//   next = rn(rn(a * old) + rn(c * z))    a = float(alpha), c = float(1 - alpha), all in fp32, no
+//   FMA next = z                              if old is -infinity (never observed)
 //
-// and a bf16 state rounds `next` once more, to nearest even, when it is stored. A score whose result
-// is not finite (NaN, Inf, beyond the range of the state) leaves the entry as it was and is counted.
+// and a bf16 state rounds `next` once more, to nearest even, when it is stored. A score whose
+// result is not finite (NaN, Inf, beyond the range of the state) leaves the entry as it was and is
+// counted.
 namespace spin::kernels {
 
 struct Bf16 {

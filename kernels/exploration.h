@@ -10,8 +10,8 @@
 #include "kernels/host_device.h"
 
 // The random draws of Spin: which blocks are explored and which steps are audited. Counter-based
-// (Philox4x32-10), from values that every tensor-parallel rank, the CPU, the GPU and a replay share:
-// nothing of a process or session enters, so all of them draw alike.
+// (Philox4x32-10), from values that every tensor-parallel rank, the CPU, the GPU and a replay
+// share: nothing of a process or session enters, so all of them draw alike.
 namespace spin::kernels {
 
 // Bits of an exploration key. 11 bits make the smallest keys of a row findable with one 2048-bin
@@ -44,17 +44,16 @@ SPIN_HOST_DEVICE inline ExplorationDraw PhiloxDraw(uint64_t seed, uint64_t key_h
   return {{out.v[0], out.v[1], out.v[2], out.v[3]}};
 }
 
-// Keys of the blocks [8 * group, 8 * group + 8) of one layer. `position` is the token position of the
-// row's first verifier row. Layers stay below 128 and groups below 2^24, so the tag is unique.
+// Keys of the blocks [8 * group, 8 * group + 8) of one layer. `position` is the token position of
+// the row's first verifier row. Layers stay below 128 and groups below 2^24, so the tag is unique.
 SPIN_HOST_DEVICE inline ExplorationDraw DrawBlocks(uint64_t seed, uint64_t key_hash,
-                                                   int64_t position, int32_t layer,
-                                                   int32_t group) {
+                                                   int64_t position, int32_t layer, int32_t group) {
   return PhiloxDraw(seed, key_hash, position,
                     static_cast<uint32_t>(layer) << 24 | static_cast<uint32_t>(group));
 }
 
-// Whether the step at this position is audited: all layers of a request together, so that one engine
-// step is slow instead of many. Unbiased: the draw knows nothing of the scores.
+// Whether the step at this position is audited: all layers of a request together, so that one
+// engine step is slow instead of many. Unbiased: the draw knows nothing of the scores.
 SPIN_HOST_DEVICE inline bool AuditDue(uint64_t seed, uint64_t key_hash, int64_t position,
                                       uint32_t audit_every) {
   if (audit_every == 0) return false;

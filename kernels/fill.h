@@ -14,9 +14,10 @@ namespace spin::kernels {
 struct FillParams {
   Geometry geometry;
   std::byte* slab;
-  const uint32_t* pages;  // [page_count] offsets in kPageOffsetUnit; host memory, read during the call
+  const uint32_t*
+      pages;  // [page_count] offsets in kPageOffsetUnit; host memory, read during the call
   int32_t page_count;
-  bool zero_init;         // fill with 0 instead of -infinity
+  bool zero_init;  // fill with 0 instead of -infinity
 };
 
 void FillCpu(const FillParams& params);

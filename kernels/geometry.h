@@ -7,9 +7,9 @@
 
 #include "kernels/host_device.h"
 
-// The shape of a model's indexer as the kernels see it. Units: a *slot* is one indexer entry (1 token
-// in V3.2 and GLM-5, 4 tokens in V4), a *block* is one indexer KV page of `block` slots, a *page* is
-// the unit in which Spin's own state grows.
+// The shape of a model's indexer as the kernels see it. Units: a *slot* is one indexer entry (1
+// token in V3.2 and GLM-5, 4 tokens in V4), a *block* is one indexer KV page of `block` slots, a
+// *page* is the unit in which Spin's own state grows.
 namespace spin::kernels {
 
 enum class Dtype : uint8_t { kF32 = 0, kBF16 = 1 };
@@ -22,9 +22,9 @@ inline constexpr int32_t kPageSlots = 4096;
 // What one session may ask for. The contract (proto/spin/v1) documents the same numbers.
 inline constexpr int32_t kMaxLayers = 128;
 inline constexpr int32_t kMaxTopk = 2048;
-inline constexpr int32_t kMaxNextN = 8;           // verifier rows of one request: 1 + draft tokens
+inline constexpr int32_t kMaxNextN = 8;  // verifier rows of one request: 1 + draft tokens
 inline constexpr int32_t kMaxTokensPerSlot = 64;
-inline constexpr int64_t kMaxSlots = 4 << 20;     // per request
+inline constexpr int64_t kMaxSlots = 4 << 20;  // per request
 inline constexpr int32_t kMaxPages = kMaxSlots / kPageSlots;
 
 struct Geometry {

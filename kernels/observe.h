@@ -14,23 +14,24 @@
 //
 //   V[i] = a V[i] + c z[i],   D[q - i] = a D[q - i] + c z[i]     for every scored slot i
 //
-// by the rule of ema.h. Only the first `accepted` verifier rows of a row enter, in order: this is how
-// drafts are committed after the verdict. NaN and Inf never enter; they are counted. Counts the blocks
-// of each row by source. A row with Coverage::kKept whose list carries another stamp than (epoch,
-// generation, position, next_n), or leads outside the context, is skipped whole. Rows of one launch must name different requests.
+// by the rule of ema.h. Only the first `accepted` verifier rows of a row enter, in order: this is
+// how drafts are committed after the verdict. NaN and Inf never enter; they are counted. Counts the
+// blocks of each row by source. A row with Coverage::kKept whose list carries another stamp than
+// (epoch, generation, position, next_n), or leads outside the context, is skipped whole. Rows of
+// one launch must name different requests.
 namespace spin::kernels {
 
 struct ObserveParams {
   Geometry geometry;
   StateView state;
   LayerRange layers;
-  const ScoredRow* rows;     // [row_count]
+  const ScoredRow* rows;  // [row_count]
   int32_t row_count;
   uint64_t epoch;
-  ListTable lists;           // read for rows with Coverage::kKept
+  ListTable lists;  // read for rows with Coverage::kKept
   ScoreView scores;
   EmaWeights weights;
-  LayerCounters* counters;   // [geometry.layers]
+  LayerCounters* counters;  // [geometry.layers]
 };
 
 void ObserveCpu(const ObserveParams& params);

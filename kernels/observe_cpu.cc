@@ -12,7 +12,8 @@
 namespace spin::kernels {
 namespace {
 
-// The rule of ema.h for one entry. Returns 1 if the result is not finite, and then leaves the entry as it was.
+// The rule of ema.h for one entry. Returns 1 if the result is not finite, and then leaves the entry
+// as it was.
 template <typename T>
 SPIN_ALWAYS_INLINE int32_t UpdateEntry(T& entry, float score, float share, float past) {
   const float old = ToFloat(entry);
@@ -56,8 +57,9 @@ SPIN_ALWAYS_INLINE int32_t Consecutive(const int32_t* kept, int32_t j, int32_t c
   return end - j;
 }
 
-// Asks for the state of the blocks that come a little after the next `blocks` from `j` on. The state of one layer rarely is in the
-// cache when its turn comes, and the runs are too short for the hardware to see a pattern.
+// Asks for the state of the blocks that come a little after the next `blocks` from `j` on. The
+// state of one layer rarely is in the cache when its turn comes, and the runs are too short for the
+// hardware to see a pattern.
 template <typename T, typename S>
 SPIN_ALWAYS_INLINE void PrefetchAhead(const ObserveParams& p, const RequestRecord& record,
                                       int32_t layer, int64_t query, const Scored<S>& scored,

@@ -7,8 +7,8 @@
 
 #include "kernels/geometry.h"
 
-// The knobs of prediction as the kernels read them. Ratios are doubles everywhere: 0.7 of 510 blocks
-// keeps 153 of them, and 154 in float32.
+// The knobs of prediction as the kernels read them. Ratios are doubles everywhere: 0.7 of 510
+// blocks keeps 153 of them, and 154 in float32.
 namespace spin::kernels {
 
 struct Policy {

@@ -30,11 +30,11 @@ enum class Coverage : uint32_t {
 
 // One request whose scores have come back.
 struct ScoredRow {
-  uint32_t request;    // index into StateView::records, or kPaddingRow
-  uint32_t next_n;     // verifier rows that were scored; the list was made for this many
-  int64_t position;    // token position of the first verifier row
-  uint32_t accepted;   // of those, the first `accepted` enter the state, in order; 0 to next_n
-  uint32_t buffer;     // the list buffer that holds the list of this row
+  uint32_t request;   // index into StateView::records, or kPaddingRow
+  uint32_t next_n;    // verifier rows that were scored; the list was made for this many
+  int64_t position;   // token position of the first verifier row
+  uint32_t accepted;  // of those, the first `accepted` enter the state, in order; 0 to next_n
+  uint32_t buffer;    // the list buffer that holds the list of this row
   Coverage coverage;
   uint32_t score_row;  // index of the row in the score tensor
 };

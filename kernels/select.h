@@ -13,26 +13,27 @@
 
 // Select: the block list of every (layer, row) from its block scores.
 //
-//   kept = pinned blocks, then the best by score, then the random others; exactly m of them, ascending.
+//   kept = pinned blocks, then the best by score, then the random others; exactly m of them,
+//   ascending.
 //
 // Ties go to the lower block index; the random ones are those with the smallest (exploration key,
-// index) among the blocks left. Writes list and stamped header into the row's buffer, the stamp last.
-// Where B = 0 the list is empty. Deterministic in (policy, key hash, position, scores).
+// index) among the blocks left. Writes list and stamped header into the row's buffer, the stamp
+// last. Where B = 0 the list is empty. Deterministic in (policy, key hash, position, scores).
 namespace spin::kernels {
 
 struct SelectParams {
   Geometry geometry;
-  StateView state;             // for key hash and generation of the row's request
+  StateView state;  // for key hash and generation of the row's request
   LayerRange layers;
-  const Row* rows;             // [row_count]
+  const Row* rows;  // [row_count]
   int32_t row_count;
-  int32_t max_blocks;          // stride of block_scores
-  int64_t layer_stride;        // of block_scores, in elements
-  const float* block_scores;   // as Predict wrote them; never NaN
-  const Policy* policy;        // readable by the device
-  uint64_t epoch;              // goes into the stamps
-  ListTable lists;             // out
-  std::byte* workspace;        // SelectWorkspaceBytes(max_blocks), 8-byte aligned
+  int32_t max_blocks;         // stride of block_scores
+  int64_t layer_stride;       // of block_scores, in elements
+  const float* block_scores;  // as Predict wrote them; never NaN
+  const Policy* policy;       // readable by the device
+  uint64_t epoch;             // goes into the stamps
+  ListTable lists;            // out
+  std::byte* workspace;       // SelectWorkspaceBytes(max_blocks), 8-byte aligned
 };
 
 constexpr int64_t SelectWorkspaceBytes(int32_t max_blocks) { return 8 * int64_t{max_blocks}; }

@@ -22,13 +22,15 @@ struct FreeBlocks {
   int32_t end;
 };
 
-// The workspace of one row, a key per block: first the order of its score, then of its exploration draw.
+// The workspace of one row, a key per block: first the order of its score, then of its exploration
+// draw.
 struct Scratch {
   uint32_t* scores;
   uint32_t* draws;
 };
 
-// The k-th largest key, bit by bit from the top: no branch depends on the data, and counting vectorises.
+// The k-th largest key, bit by bit from the top: no branch depends on the data, and counting
+// vectorises.
 SPIN_CPU_CLONES uint32_t KthLargest(const uint32_t* keys, int32_t count, int32_t k) {
   uint32_t largest = 0;
   for (int bit = 31; bit >= 0; --bit) {
@@ -40,7 +42,8 @@ SPIN_CPU_CLONES uint32_t KthLargest(const uint32_t* keys, int32_t count, int32_t
   return largest;
 }
 
-// Marks the k largest keys among the free blocks with kChosen in `marks`; ties go to the lower block.
+// Marks the k largest keys among the free blocks with kChosen in `marks`; ties go to the lower
+// block.
 SPIN_CPU_CLONES void MarkLargest(const uint32_t* keys, FreeBlocks free, int32_t k,
                                  uint32_t* marks) {
   if (k == 0) return;
@@ -90,11 +93,10 @@ int32_t WriteList(FreeBlocks free, int32_t blocks, const uint32_t* marks, int32_
 void SelectRow(const SelectParams& p, const Row& row, int32_t layer, const float* scores) {
   const Geometry& g = p.geometry;
   const RowExtent extent = ExtentOf(row.position, row.next_n, g);
-  const BlockBudget budget = BudgetOf(extent, row.next_n, g.topk, g.block,
-                                      p.policy->sparsity[layer], p.policy->exploration,
-                                      p.policy->pin_first_block != 0);
-  const FreeBlocks free = {budget.pinned - extent.tail_blocks,
-                           extent.blocks - extent.tail_blocks};
+  const BlockBudget budget =
+      BudgetOf(extent, row.next_n, g.topk, g.block, p.policy->sparsity[layer],
+               p.policy->exploration, p.policy->pin_first_block != 0);
+  const FreeBlocks free = {budget.pinned - extent.tail_blocks, extent.blocks - extent.tail_blocks};
   const Scratch scratch = {reinterpret_cast<uint32_t*>(p.workspace),
                            reinterpret_cast<uint32_t*>(p.workspace) + p.max_blocks};
 

@@ -41,8 +41,8 @@ SPIN_HOST_DEVICE constexpr int32_t PagesFor(int64_t slots) {
 
 // All state of a launch: the slab and the records of one session in it.
 struct StateView {
-  std::byte* slab;                // base address of the slab in this process
-  const RequestRecord* records;   // [max_requests]
+  std::byte* slab;               // base address of the slab in this process
+  const RequestRecord* records;  // [max_requests]
 };
 
 // Byte offset, from the start of its page, of V at `slot`.

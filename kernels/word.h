@@ -11,7 +11,8 @@
 
 #include "absl/time/time.h"
 
-// 64-bit words in shared memory that only grow: the CPU's side of what stream writes and waits are on a GPU.
+// 64-bit words in shared memory that only grow: the CPU's side of what stream writes and waits are
+// on a GPU.
 namespace spin::kernels {
 
 inline void Raise(uint64_t& word, uint64_t value) {
@@ -22,12 +23,14 @@ inline bool Reached(uint64_t& word, uint64_t value) {
   return std::atomic_ref<uint64_t>(word).load(std::memory_order_acquire) >= value;
 }
 
-// Waits until the word has reached `value`; false once `limit` has passed. Never unbounded: the writer may be dead.
+// Waits until the word has reached `value`; false once `limit` has passed. Never unbounded: the
+// writer may be dead.
 inline bool WaitReached(uint64_t& word, uint64_t value, absl::Duration limit) {
   const auto start = std::chrono::steady_clock::now();  // a change of the clock must not stretch it
   for (int spins = 0; !Reached(word, value); ++spins) {
     if (spins < 1000) continue;
-    if (absl::FromChrono(std::chrono::steady_clock::now() - start) >= limit) return Reached(word, value);
+    if (absl::FromChrono(std::chrono::steady_clock::now() - start) >= limit)
+      return Reached(word, value);
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   return true;

@@ -23,8 +23,10 @@ namespace spin::server {
 namespace {
 
 int Reply(mg_connection* connection, int code, const char* type, const std::string& body) {
-  const char* reason = code == 200 ? "OK" : code == 404 ? "Not Found" : code == 405
-                                                    ? "Method Not Allowed" : "Service Unavailable";
+  const char* reason = code == 200   ? "OK"
+                       : code == 404 ? "Not Found"
+                       : code == 405 ? "Method Not Allowed"
+                                     : "Service Unavailable";
   mg_printf(connection,
             "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
@@ -65,9 +67,16 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
     const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> metrics,
     Probes probes) {
   std::unique_ptr<AdminHttp> http(new AdminHttp(std::move(metrics), std::move(probes)));
-  // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how long.
-  const char* options[] = {"listening_ports", address.c_str(), "num_threads", "16",
-                           "request_timeout_ms", "1000", "enable_keep_alive", "no",
+  // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how
+  // long.
+  const char* options[] = {"listening_ports",
+                           address.c_str(),
+                           "num_threads",
+                           "16",
+                           "request_timeout_ms",
+                           "1000",
+                           "enable_keep_alive",
+                           "no",
                            nullptr};
   mg_callbacks callbacks = {};
   callbacks.log_message = [](const mg_connection*, const char*) { return 1; };  // told below
@@ -82,10 +91,9 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
   errno = 0;
   http->context_ = mg_start2(&init, &error);
   if (http->context_ == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--admin-address: cannot listen on ", address, " (",
-                     errno != 0 ? std::strerror(errno) : text,
-                     "); choose a free port, or port 0 for any"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "--admin-address: cannot listen on ", address, " (",
+        errno != 0 ? std::strerror(errno) : text, "); choose a free port, or port 0 for any"));
   }
   mg_server_port port = {};
   mg_get_server_ports(http->context_, 1, &port);

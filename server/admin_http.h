@@ -15,7 +15,8 @@
 struct mg_context;
 struct mg_connection;
 
-// The small TCP port beside the control socket, for kubelet and Prometheus, which cannot use unix sockets:
+// The small TCP port beside the control socket, for kubelet and Prometheus, which cannot use unix
+// sockets:
 //   /metrics    text format
 //   /livez      200 while the step thread answers
 //   /startupz   200 once the control socket accepts

@@ -16,8 +16,8 @@
 #include "server/session_table.h"
 #include "spin/v1/session.pb.h"
 
-// The liveness stream of a session, server side. Owned by gRPC: deletes itself when the call is over, and ends the
-// session then, whatever ended the call.
+// The liveness stream of a session, server side. Owned by gRPC: deletes itself when the call is
+// over, and ends the session then, whatever ended the call.
 namespace spin::server {
 
 class AttachStream final : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,

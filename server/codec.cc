@@ -17,32 +17,46 @@ v1::Dtype ToProto(kernels::Dtype dtype) {
 
 v1::ErrorReason ToProto(dataplane::RowFault fault) {
   switch (fault) {
-    case dataplane::RowFault::kNone: return v1::ERROR_REASON_UNSPECIFIED;
-    case dataplane::RowFault::kInvalidField: return v1::ERROR_REASON_INVALID_FIELD;
-    case dataplane::RowFault::kPosition: return v1::ERROR_REASON_POSITION;
-    case dataplane::RowFault::kStaleList: return v1::ERROR_REASON_STALE_LIST;
-    case dataplane::RowFault::kCapacity: return v1::ERROR_REASON_CAPACITY;
-    case dataplane::RowFault::kUnknownRequest: return v1::ERROR_REASON_UNKNOWN_REQUEST;
-    case dataplane::RowFault::kClosed: return v1::ERROR_REASON_CLOSED;
-    case dataplane::RowFault::kInternal: return v1::ERROR_REASON_INTERNAL;
+    case dataplane::RowFault::kNone:
+      return v1::ERROR_REASON_UNSPECIFIED;
+    case dataplane::RowFault::kInvalidField:
+      return v1::ERROR_REASON_INVALID_FIELD;
+    case dataplane::RowFault::kPosition:
+      return v1::ERROR_REASON_POSITION;
+    case dataplane::RowFault::kStaleList:
+      return v1::ERROR_REASON_STALE_LIST;
+    case dataplane::RowFault::kCapacity:
+      return v1::ERROR_REASON_CAPACITY;
+    case dataplane::RowFault::kUnknownRequest:
+      return v1::ERROR_REASON_UNKNOWN_REQUEST;
+    case dataplane::RowFault::kClosed:
+      return v1::ERROR_REASON_CLOSED;
+    case dataplane::RowFault::kInternal:
+      return v1::ERROR_REASON_INTERNAL;
   }
   return v1::ERROR_REASON_INTERNAL;
 }
 
 absl::string_view Advice(dataplane::RowFault fault) {
   switch (fault) {
-    case dataplane::RowFault::kNone: return "";
-    case dataplane::RowFault::kInvalidField: return "is out of its documented range";
+    case dataplane::RowFault::kNone:
+      return "";
+    case dataplane::RowFault::kInvalidField:
+      return "is out of its documented range";
     case dataplane::RowFault::kPosition:
-      return "does not follow the last observed position; after steps without Spin score the row in "
+      return "does not follow the last observed position; after steps without Spin score the row "
+             "in "
              "full and set resync, after going back close and reopen the request";
     case dataplane::RowFault::kStaleList:
       return "names a list that was not made for this step; keep all blocks";
     case dataplane::RowFault::kCapacity:
       return "needs more state than the request has; keep all blocks and extend the request";
-    case dataplane::RowFault::kUnknownRequest: return "names no open request";
-    case dataplane::RowFault::kClosed: return "names a request that was closed";
-    case dataplane::RowFault::kInternal: return "failed on the device; see the log of spind";
+    case dataplane::RowFault::kUnknownRequest:
+      return "names no open request";
+    case dataplane::RowFault::kClosed:
+      return "names a request that was closed";
+    case dataplane::RowFault::kInternal:
+      return "failed on the device; see the log of spind";
   }
   return "";
 }

@@ -44,7 +44,8 @@ std::vector<uid_t> Uids(const std::string& text) {
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     uid_t uid = 0;
     if (!absl::SimpleAtoi(part, &uid)) {
-      throw CLI::ValidationError("--allow-uids", "\"" + std::string(part) + "\" is not a user number");
+      throw CLI::ValidationError("--allow-uids",
+                                 "\"" + std::string(part) + "\" is not a user number");
     }
     uids.push_back(uid);
   }
@@ -54,76 +55,113 @@ std::vector<uid_t> Uids(const std::string& text) {
 void AddServing(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Serving");
   group->add_option("--socket", config.socket, "Unix socket of the control plane")
-      ->envname("SPIND_SOCKET")->capture_default_str();
-  group->add_option_function<std::string>(
-           "--allow-uids", [&config](const std::string& text) { config.allow_uids = Uids(text); },
-           "Users who may connect, such as 0,1000 (default: spind's own and root)")
+      ->envname("SPIND_SOCKET")
+      ->capture_default_str();
+  group
+      ->add_option_function<std::string>(
+          "--allow-uids", [&config](const std::string& text) { config.allow_uids = Uids(text); },
+          "Users who may connect, such as 0,1000 (default: spind's own and root)")
       ->envname("SPIND_ALLOW_UIDS");
-  group->add_option("--admin-address", config.admin_address,
-                    "HOST:PORT of /metrics, /livez and /startupz; port 0 takes a free one")
-      ->envname("SPIND_ADMIN_ADDRESS")->capture_default_str();
+  group
+      ->add_option("--admin-address", config.admin_address,
+                   "HOST:PORT of /metrics, /livez and /startupz; port 0 takes a free one")
+      ->envname("SPIND_ADMIN_ADDRESS")
+      ->capture_default_str();
   group->add_option("--step-queue", config.step_queue, "Steps that may wait")
-      ->envname("SPIND_STEP_QUEUE")->check(CLI::Range(1, 65536))->capture_default_str();
+      ->envname("SPIND_STEP_QUEUE")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   group->add_option("--control-queue", config.control_queue, "Other calls that may wait")
-      ->envname("SPIND_CONTROL_QUEUE")->check(CLI::Range(1, 65536))->capture_default_str();
+      ->envname("SPIND_CONTROL_QUEUE")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
 }
 
 void AddMemory(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Device and memory");
   group->add_option("--device", config.device, "Where state lives and kernels run: cpu")
-      ->envname("SPIND_DEVICE")->capture_default_str();
-  group->add_option("--slab-bytes", config.slab_bytes,
-                    "Shared memory for all state, such as 512MiB; reserved at start")
-      ->envname("SPIND_SLAB_BYTES")->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 42))->default_str("256MiB");
-  group->add_option("--shm-dir", config.shm_dir,
-                    "Memory file system for the slab (CPU); clients must see it under the same path")
-      ->envname("SPIND_SHM_DIR")->capture_default_str();
+      ->envname("SPIND_DEVICE")
+      ->capture_default_str();
+  group
+      ->add_option("--slab-bytes", config.slab_bytes,
+                   "Shared memory for all state, such as 512MiB; reserved at start")
+      ->envname("SPIND_SLAB_BYTES")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 42))
+      ->default_str("256MiB");
+  group
+      ->add_option("--shm-dir", config.shm_dir,
+                   "Memory file system for the slab (CPU); clients must see it under the same path")
+      ->envname("SPIND_SHM_DIR")
+      ->capture_default_str();
   const std::map<std::string, kernels::Dtype> dtypes = {{"f32", kernels::Dtype::kF32},
                                                         {"bf16", kernels::Dtype::kBF16}};
-  group->add_option("--state-dtype", config.state_dtype,
-                    "Default type of the moving averages: f32 or bf16")
+  group
+      ->add_option("--state-dtype", config.state_dtype,
+                   "Default type of the moving averages: f32 or bf16")
       ->envname("SPIND_STATE_DTYPE")
-      ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"))->default_str("f32");
+      ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"))
+      ->default_str("f32");
 }
 
 void AddPolicy(CLI::App& app, Config& config) {
   Policy& policy = config.policy;
   auto* group = app.add_option_group("Default policy", "sessions and UpdatePolicy may override it");
   group->add_option("--sparsity", policy.sparsity, "rho: share of blocks to skip")
-      ->envname("SPIND_SPARSITY")->check(Ratio(true))->capture_default_str();
-  group->add_option("--exploration", policy.exploration, "gamma: share of kept blocks drawn at random")
-      ->envname("SPIND_EXPLORATION")->check(Ratio(false))->capture_default_str();
+      ->envname("SPIND_SPARSITY")
+      ->check(Ratio(true))
+      ->capture_default_str();
+  group
+      ->add_option("--exploration", policy.exploration,
+                   "gamma: share of kept blocks drawn at random")
+      ->envname("SPIND_EXPLORATION")
+      ->check(Ratio(false))
+      ->capture_default_str();
   group->add_option("--decay", policy.decay, "alpha: weight of the past in the moving averages")
-      ->envname("SPIND_DECAY")->check(Ratio(true))->capture_default_str();
+      ->envname("SPIND_DECAY")
+      ->check(Ratio(true))
+      ->capture_default_str();
   group->add_option("--seed", policy.seed, "Seed of exploration and audits; equal on all ranks")
-      ->envname("SPIND_SEED")->capture_default_str();
-  group->add_option("--audit-every", policy.audit_every,
-                    "A step is audited with probability 1/N; 0 never")
-      ->envname("SPIND_AUDIT_EVERY")->capture_default_str();
-  group->add_flag("--pin-first-block,!--no-pin-first-block", policy.pin_first_block,
-                  "Keep block 0 in every list (attention sink)")
+      ->envname("SPIND_SEED")
+      ->capture_default_str();
+  group
+      ->add_option("--audit-every", policy.audit_every,
+                   "A step is audited with probability 1/N; 0 never")
+      ->envname("SPIND_AUDIT_EVERY")
+      ->capture_default_str();
+  group
+      ->add_flag("--pin-first-block,!--no-pin-first-block", policy.pin_first_block,
+                 "Keep block 0 in every list (attention sink)")
       ->envname("SPIND_PIN_FIRST_BLOCK");
-  group->add_flag("--enabled,!--disabled", policy.enabled, "Off switch: --disabled keeps all blocks")
+  group
+      ->add_flag("--enabled,!--disabled", policy.enabled, "Off switch: --disabled keeps all blocks")
       ->envname("SPIND_ENABLED");
 }
 
 void AddOperations(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& quarantine_ms) {
   auto* group = app.add_option_group("Operations");
   group->add_option("--wait-limit-ms", wait_ms, "Longest wait for an engine's timeline word")
-      ->envname("SPIND_WAIT_LIMIT_MS")->check(CLI::Range(1, 10000))->capture_default_str();
-  group->add_option("--quarantine-ms", quarantine_ms,
-                    "How long memory of a lost session is kept back if its process cannot be seen")
-      ->envname("SPIND_QUARANTINE_MS")->check(CLI::Range(0, 60000))->capture_default_str();
+      ->envname("SPIND_WAIT_LIMIT_MS")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  group
+      ->add_option("--quarantine-ms", quarantine_ms,
+                   "How long memory of a lost session is kept back if its process cannot be seen")
+      ->envname("SPIND_QUARANTINE_MS")
+      ->check(CLI::Range(0, 60000))
+      ->capture_default_str();
   group->add_option("--log-level", config.log_level, "debug, info, warn or error")
       ->envname("SPIND_LOG_LEVEL")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))->capture_default_str();
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->capture_default_str();
   group->add_option("--log-format", config.log_format, "text or json, on stderr")
-      ->envname("SPIND_LOG_FORMAT")->check(CLI::IsMember({"text", "json"}))->capture_default_str();
+      ->envname("SPIND_LOG_FORMAT")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
 }
 
-// CLI11 lets a config file win over the environment. Here the environment is put in front of the flags, where every option takes
-// the last of its values, and the file fills in what is left.
+// CLI11 lets a config file win over the environment. Here the environment is put in front of the
+// flags, where every option takes the last of its values, and the file fills in what is left.
 std::vector<std::string> EnvironmentAndFlags(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> args;
   for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
@@ -144,8 +182,10 @@ ConfigOrExit ReadConfig(int argc, char** argv) {
   Config config;
   int64_t wait_ms = absl::ToInt64Milliseconds(config.wait_limit);
   int64_t quarantine_ms = absl::ToInt64Milliseconds(config.quarantine);
-  CLI::App app("spind predicts which KV blocks a sparse-attention indexer needs to score, and serves the\n"
-               "answer to inference engines on this host.", "spind");
+  CLI::App app(
+      "spind predicts which KV blocks a sparse-attention indexer needs to score, and serves the\n"
+      "answer to inference engines on this host.",
+      "spind");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("spind ") + kVersion);
   app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");

@@ -33,8 +33,8 @@ struct Config {
   std::string log_format = "text";
 };
 
-// The config, or the exit code with which to leave at once: 0 after --help or --version, 2 after a mistake, which has
-// been explained on stderr in one sentence.
+// The config, or the exit code with which to leave at once: 0 after --help or --version, 2 after a
+// mistake, which has been explained on stderr in one sentence.
 struct ConfigOrExit {
   std::optional<Config> config;
   int exit_code = 0;

@@ -10,13 +10,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 
-// Who has which bytes of the slab. First fit, because almost all pieces of a session are equally large; the
-// slab never grows, so what does not fit is refused.
+// Who has which bytes of the slab. First fit, because almost all pieces of a session are equally
+// large; the slab never grows, so what does not fit is refused.
 namespace spin::server {
 
 class ExtentAllocator;
 
-// A reserved piece of the slab; given back when destroyed. Move-only. Must not outlive its allocator.
+// A reserved piece of the slab; given back when destroyed. Move-only. Must not outlive its
+// allocator.
 class Extent {
  public:
   Extent() = default;

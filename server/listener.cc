@@ -41,9 +41,9 @@ absl::StatusOr<sockaddr_un> AddressOf(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--socket: the path has ", path.size(), " characters, but a unix socket takes 1 to ",
-                     sizeof address.sun_path - 1, "; choose a shorter one"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--socket: the path has ", path.size(), " characters, but a unix socket takes 1 to ",
+        sizeof address.sun_path - 1, "; choose a shorter one"));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -97,12 +97,13 @@ SocketLock::~SocketLock() {
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Start(const std::string& socket_path,
                                                           std::vector<uid_t> allowed_users,
-                                                          grpc::Server* server, PeerWatcher* peers) {
+                                                          grpc::Server* server,
+                                                          PeerWatcher* peers) {
   const auto listen_fd = BindAndListen(socket_path);
   if (!listen_fd.ok()) return listen_fd.status();
   const int stop_fd = eventfd(0, EFD_CLOEXEC);
-  return std::unique_ptr<Listener>(new Listener(*listen_fd, stop_fd, socket_path,
-                                                std::move(allowed_users), server, peers));
+  return std::unique_ptr<Listener>(
+      new Listener(*listen_fd, stop_fd, socket_path, std::move(allowed_users), server, peers));
 }
 
 Listener::Listener(int listen_fd, int stop_fd, std::string socket_path,

@@ -15,12 +15,13 @@
 #include "absl/status/statusor.h"
 #include "server/peer_watcher.h"
 
-// The unix socket of spind. gRPC tells a server nothing about the user behind a unix socket, so spind accepts itself,
-// asks the kernel (SO_PEERCRED), checks the allow-list and hands the descriptor over.
+// The unix socket of spind. gRPC tells a server nothing about the user behind a unix socket, so
+// spind accepts itself, asks the kernel (SO_PEERCRED), checks the allow-list and hands the
+// descriptor over.
 namespace spin::server {
 
-// The right to serve on a socket path: a lock on PATH.lock, held as long as this lives. Without it a second server
-// would silently take the path over, and remove it when it ends.
+// The right to serve on a socket path: a lock on PATH.lock, held as long as this lives. Without it
+// a second server would silently take the path over, and remove it when it ends.
 class SocketLock {
  public:
   // FAILED_PRECONDITION if another spind has it.
@@ -35,8 +36,8 @@ class SocketLock {
 
 class Listener {
  public:
-  // Binds the path (mode 0660 whatever the umask) and starts to accept. The lock must be held by the caller, who owns
-  // `server` and `peers` for longer than this.
+  // Binds the path (mode 0660 whatever the umask) and starts to accept. The lock must be held by
+  // the caller, who owns `server` and `peers` for longer than this.
   static absl::StatusOr<std::unique_ptr<Listener>> Start(const std::string& socket_path,
                                                          std::vector<uid_t> allowed_users,
                                                          grpc::Server* server, PeerWatcher* peers);

@@ -20,7 +20,11 @@ namespace spin::server {
 namespace {
 
 // epoll's 64 bits of user data: a tag in the top two, a connection or pid below.
-enum : uint64_t { kStopTag = 0, kConnectionTag = uint64_t{1} << 62, kProcessTag = uint64_t{2} << 62 };
+enum : uint64_t {
+  kStopTag = 0,
+  kConnectionTag = uint64_t{1} << 62,
+  kProcessTag = uint64_t{2} << 62
+};
 constexpr uint64_t kTagMask = uint64_t{3} << 62;
 
 void Watch(int epoll_fd, int fd, uint32_t events, uint64_t data) {
@@ -98,9 +102,14 @@ void PeerWatcher::Run() {
     if (epoll_wait(epoll_fd_, &event, 1, -1) < 1) continue;  // EINTR
     const uint64_t value = event.data.u64 & ~kTagMask;
     switch (event.data.u64 & kTagMask) {
-      case kConnectionTag: OnHangup(value); break;
-      case kProcessTag: OnExit(static_cast<pid_t>(value)); break;
-      default: return;
+      case kConnectionTag:
+        OnHangup(value);
+        break;
+      case kProcessTag:
+        OnExit(static_cast<pid_t>(value));
+        break;
+      default:
+        return;
     }
   }
 }

@@ -16,8 +16,9 @@
 #include "absl/synchronization/mutex.h"
 #include "server/peer.h"
 
-// Knows who is behind each connection, and notices at once when a connection or a process ends. The process decides:
-// a forked child that inherited the socket keeps the connection open, but not its dead parent's sessions.
+// Knows who is behind each connection, and notices at once when a connection or a process ends. The
+// process decides: a forked child that inherited the socket keeps the connection open, but not its
+// dead parent's sessions.
 namespace spin::server {
 
 class PeerWatcher {
@@ -30,8 +31,8 @@ class PeerWatcher {
   static absl::StatusOr<std::unique_ptr<PeerWatcher>> Create(Callbacks callbacks);
   ~PeerWatcher();
 
-  // Registers a freshly accepted socket and returns its peer; connection 0 if there is no descriptor left to watch it
-  // with. The socket stays the caller's.
+  // Registers a freshly accepted socket and returns its peer; connection 0 if there is no
+  // descriptor left to watch it with. The socket stays the caller's.
   Peer Add(int fd, pid_t pid, uid_t uid);
 
   // The peer of a call, from what gRPC calls its peer ("fd:17"). Nothing if the connection is gone.

@@ -28,8 +28,8 @@ absl::Status CheckLayerSparsity(const v1::Policy& change, int layers, absl::stri
                                                   " values for ", layers, " layers"));
   }
   for (int i = 0; i < layers; ++i) {
-    const absl::Status status = CheckRatio(change.layer_sparsity(i), true, prefix,
-                                           absl::StrCat("layer_sparsity[", i, "]"));
+    const absl::Status status =
+        CheckRatio(change.layer_sparsity(i), true, prefix, absl::StrCat("layer_sparsity[", i, "]"));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

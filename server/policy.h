@@ -31,8 +31,8 @@ struct Policy {
   double TargetSparsity() const;
 };
 
-// Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not known (then
-// per-layer values are refused). `prefix` is put before field names, such as "policy.".
+// Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not
+// known (then per-layer values are refused). `prefix` is put before field names, such as "policy.".
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix);
 
 // Overlays the fields that are set. The change must have passed CheckPolicy.

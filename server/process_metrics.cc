@@ -84,8 +84,8 @@ double StartTime() {
 }
 
 MetricFamily BuildInfo() {
-  MetricFamily family = Single("spin_build_info", "1, labelled with the version of spind",
-                               MetricType::Gauge, 1);
+  MetricFamily family =
+      Single("spin_build_info", "1, labelled with the version of spind", MetricType::Gauge, 1);
   family.metric[0].label = {{"version", kVersion}};
   return family;
 }

@@ -32,8 +32,8 @@ template <typename Due>
 void Quarantine::Release(Due due) {
   std::vector<Held> released;  // destroyed after the lock: freeing is not free
   absl::MutexLock lock(&mutex_);
-  const auto keep = std::partition(held_.begin(), held_.end(),
-                                   [&due](const Held& held) { return !due(held); });
+  const auto keep =
+      std::partition(held_.begin(), held_.end(), [&due](const Held& held) { return !due(held); });
   std::move(keep, held_.end(), std::back_inserter(released));
   held_.erase(keep, held_.end());
 }
@@ -60,9 +60,8 @@ void Quarantine::Run() {
   for (;;) {
     {
       absl::MutexLock lock(&mutex_);
-      const auto wake = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-        return stopping_ || changed_;
-      };
+      const auto wake = [this]()
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || changed_; };
       mutex_.AwaitWithDeadline(absl::Condition(&wake), NextRelease());
       if (stopping_) return;
       changed_ = false;

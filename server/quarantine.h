@@ -15,8 +15,9 @@
 #include "absl/time/time.h"
 #include "server/session.h"
 
-// Sessions whose stream broke while their process may still be alive, and with it kernels that write into their pages.
-// Their memory is handed out again when the process has exited, or after a bound: a client that lives has stopped by then.
+// Sessions whose stream broke while their process may still be alive, and with it kernels that
+// write into their pages. Their memory is handed out again when the process has exited, or after a
+// bound: a client that lives has stopped by then.
 namespace spin::server {
 
 class Quarantine {

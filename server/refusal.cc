@@ -21,8 +21,8 @@ absl::Status Refuse(absl::StatusCode code, v1::ErrorReason reason, absl::string_
   detail.set_reason(reason);
   detail.set_field(std::string(field));
   detail.set_message(std::string(message));
-  absl::Status status(code, field.empty() ? std::string(message)
-                                          : absl::StrCat(field, ": ", message));
+  absl::Status status(code,
+                      field.empty() ? std::string(message) : absl::StrCat(field, ": ", message));
   status.SetPayload(kPayload, absl::Cord(detail.SerializeAsString()));
   return status;
 }

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "spin/v1/error.pb.h"
 
-// How a refusal travels: as an absl::Status with a typed ErrorDetail inside spind, as a gRPC status with the
-// detail in trailing metadata on the wire. The only place where the two meet.
+// How a refusal travels: as an absl::Status with a typed ErrorDetail inside spind, as a gRPC status
+// with the detail in trailing metadata on the wire. The only place where the two meet.
 namespace spin::server {
 
 // Trailing metadata entry that holds a serialised spin.v1.ErrorDetail.

@@ -64,7 +64,8 @@ absl::Status Request::Grow(int64_t slots, bool zero_init) {
     std::optional<Extent> extent = region_->slab().extents().Allocate(page_bytes);
     if (!extent.has_value()) {
       return NoRoom(absl::StrCat("no room in the slab for ", slots, " slots (", want - page,
-                                 " pages of ", page_bytes, " bytes are missing); close requests, or "
+                                 " pages of ", page_bytes,
+                                 " bytes are missing); close requests, or "
                                  "start spind with a larger --slab-bytes"));
     }
     offsets.push_back(static_cast<uint32_t>(extent->offset() / kernels::kPageOffsetUnit));

@@ -17,8 +17,9 @@
 #include "server/extents.h"
 #include "server/session_region.h"
 
-// An open request: its record and pages in the slab, and what is known of its history. Shared by the table and by
-// every step that works on it; the memory goes back when the last of them lets go, never under a running step.
+// An open request: its record and pages in the slab, and what is known of its history. Shared by
+// the table and by every step that works on it; the memory goes back when the last of them lets go,
+// never under a running step.
 namespace spin::server {
 
 // What a list buffer of the request holds, as far as spind made it.
@@ -29,7 +30,8 @@ struct ListNote {
 
 class Request {
  public:
-  // Takes a record of the region. CAPACITY if all are taken, or if the slab has no room for `slots`.
+  // Takes a record of the region. CAPACITY if all are taken, or if the slab has no room for
+  // `slots`.
   static absl::StatusOr<std::shared_ptr<Request>> Create(std::shared_ptr<SessionRegion> region,
                                                          std::string key, int64_t slots,
                                                          bool zero_init);
@@ -38,7 +40,8 @@ class Request {
   // Makes room for at least `slots` slots; only ever grows. Not from two threads at once.
   absl::Status Grow(int64_t slots, bool zero_init);
 
-  // Copies V and D of `parent`, and what is known of its history. The parent must have no step in flight.
+  // Copies V and D of `parent`, and what is known of its history. The parent must have no step in
+  // flight.
   absl::Status InheritFrom(const Request& parent);
 
   uint32_t index() const { return slot_.index; }

@@ -39,14 +39,13 @@ absl::StatusOr<std::shared_ptr<Request>> OpenOne(Session& session, const v1::Ope
   return session.requests().Open(item.key(), static_cast<int64_t>(item.slots()), parent.get());
 }
 
-absl::Status ExtendOne(Session& session, const v1::ExtendRequestItem& item,
-                       const std::string& path, std::shared_ptr<Request>* request) {
+absl::Status ExtendOne(Session& session, const v1::ExtendRequestItem& item, const std::string& path,
+                       std::shared_ptr<Request>* request) {
   *request = session.requests().Find(item.handle());
   if (*request == nullptr) return UnknownRequest(path + ".handle", item.handle());
   const int64_t max_slots = session.region().shape().max_slots;
   if (item.slots() < 1 || item.slots() > static_cast<uint64_t>(max_slots)) {
-    return RefuseField(path + ".slots",
-                       absl::StrCat(item.slots(), " is not in 1 to ", max_slots));
+    return RefuseField(path + ".slots", absl::StrCat(item.slots(), " is not in 1 to ", max_slots));
   }
   return session.requests().Grow(request->get(), static_cast<int64_t>(item.slots()));
 }
@@ -112,7 +111,8 @@ absl::Status DoCloseRequests(Session& session, const v1::CloseRequestsRequest& r
       session.Quarantine(std::move(removed), request.after_timeline());
     }
   };
-  for (const v1::RequestHandle& handle : request.handles()) close(session.requests().Remove(handle));
+  for (const v1::RequestHandle& handle : request.handles())
+    close(session.requests().Remove(handle));
   for (const std::string& key : request.keys()) close(session.requests().Remove(key));
   session.Sweep();
   response->set_closed(closed);

@@ -29,7 +29,8 @@ class RequestTable {
   // The open request with this handle, or null.
   std::shared_ptr<Request> Find(const v1::RequestHandle& handle) const;
 
-  // Takes a request out, by handle or by key; null if it is not open. The caller decides when to let go.
+  // Takes a request out, by handle or by key; null if it is not open. The caller decides when to
+  // let go.
   std::shared_ptr<Request> Remove(const v1::RequestHandle& handle);
   std::shared_ptr<Request> Remove(const std::string& key);
 

@@ -17,15 +17,26 @@ namespace spin::server {
 
 // The calls of the contract, for metrics.
 enum class Method {
-  kOpenSession, kAttach, kCloseSession, kGetSession, kListSessions, kOpenRequests, kExtendRequests,
-  kCloseRequests, kStep, kCommitDrafts, kUpdatePolicy, kWatchStats,
+  kOpenSession,
+  kAttach,
+  kCloseSession,
+  kGetSession,
+  kListSessions,
+  kOpenRequests,
+  kExtendRequests,
+  kCloseRequests,
+  kStep,
+  kCommitDrafts,
+  kUpdatePolicy,
+  kWatchStats,
 };
 inline constexpr std::array<absl::string_view, 12> kMethodNames = {
-    "OpenSession", "Attach", "CloseSession", "GetSession", "ListSessions", "OpenRequests",
-    "ExtendRequests", "CloseRequests", "Step", "CommitDrafts", "UpdatePolicy", "WatchStats"};
+    "OpenSession",  "Attach",       "CloseSession",   "GetSession",
+    "ListSessions", "OpenRequests", "ExtendRequests", "CloseRequests",
+    "Step",         "CommitDrafts", "UpdatePolicy",   "WatchStats"};
 
-// Counts and latencies of calls. All series are made at once, at 0: adding one later would stall calls while a large
-// scrape runs. Thread-safe.
+// Counts and latencies of calls. All series are made at once, at 0: adding one later would stall
+// calls while a large scrape runs. Thread-safe.
 class RpcMetrics {
  public:
   explicit RpcMetrics(prometheus::Registry& registry);

@@ -84,7 +84,8 @@ absl::StatusOr<std::shared_ptr<Session>> SpinService::FindForSteps(
   if (!session.ok()) return session.status();
   if ((*session)->identity().executor == v1::EXECUTOR_SIDECAR) return session;
   return Refuse(absl::StatusCode::kFailedPrecondition, v1::ERROR_REASON_WRONG_EXECUTOR,
-                "session_id", "names a session with the inline executor, whose steps run in the client");
+                "session_id",
+                "names a session with the inline executor, whose steps run in the client");
 }
 
 absl::Status SpinService::CheckDevice(const std::string& device_uuid) const {
@@ -106,8 +107,8 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   if (!peer.has_value()) return absl::UnavailableError("the connection is gone");
 
   for (const auto& other : parts_.sessions->All()) other->Sweep();
-  auto region = SessionRegion::Create(parts_.slab, parts_.device,
-                                      ShapeOf(request, parts_.default_state));
+  auto region =
+      SessionRegion::Create(parts_.slab, parts_.device, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
   Policy policy;
   {
@@ -159,9 +160,8 @@ grpc::ServerUnaryReactor* SpinService::OpenSession(grpc::CallbackServerContext* 
 
 grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* SpinService::Attach(
     grpc::CallbackServerContext* context) {
-  return new AttachStream(
-      [this, context](uint64_t id) { return FindOwned(context, id); }, parts_.slab->nonce(),
-      parts_.sessions, context, parts_.rpc_metrics);
+  return new AttachStream([this, context](uint64_t id) { return FindOwned(context, id); },
+                          parts_.slab->nonce(), parts_.sessions, context, parts_.rpc_metrics);
 }
 
 grpc::ServerUnaryReactor* SpinService::CloseSession(grpc::CallbackServerContext* context,
@@ -214,7 +214,8 @@ grpc::ServerUnaryReactor* SpinService::OpenRequests(grpc::CallbackServerContext*
     call.Answer(status);
     return call.reactor();
   }
-  // A fork copies state that steps write, so it takes its place among them; filling fresh state must not.
+  // A fork copies state that steps write, so it takes its place among them; filling fresh state
+  // must not.
   WorkQueue* queue = HasFork(*request) ? parts_.step_queue : parts_.control_queue;
   Enqueue(queue, call, [this, session = *session, request, response] {
     for (const auto& other : parts_.sessions->All()) other->Sweep();
@@ -267,7 +268,8 @@ grpc::ServerUnaryReactor* SpinService::Step(grpc::CallbackServerContext* context
     return call.reactor();
   }
   Enqueue(parts_.step_queue, call, [this, call, session = *session, request, response] {
-    return parts_.executor->Step(*session, *request, response, [&call] { return call.abandoned(); });
+    return parts_.executor->Step(*session, *request, response,
+                                 [&call] { return call.abandoned(); });
   });
   return call.reactor();
 }
@@ -336,8 +338,8 @@ grpc::ServerWriteReactor<v1::WatchStatsResponse>* SpinService::WatchStats(
   if (status.ok() && request->session_id() != 0) {
     status = parts_.sessions->Find(request->session_id()).status();
   }
-  return new WatchStream(*request, status, parts_.sessions, &watch_streams_, parts_.server_info, context,
-                         parts_.rpc_metrics);
+  return new WatchStream(*request, status, parts_.sessions, &watch_streams_, parts_.server_info,
+                         context, parts_.rpc_metrics);
 }
 
 }  // namespace spin::server

@@ -20,7 +20,8 @@
 #include "server/work_queue.h"
 #include "spin/v1/service.grpc.pb.h"
 
-// The rpcs of spin.v1: each handler checks, asks the tables or enqueues, and answers. State lives elsewhere.
+// The rpcs of spin.v1: each handler checks, asks the tables or enqueues, and answers. State lives
+// elsewhere.
 namespace spin::server {
 
 // What the handlers work with; all of it outlives the service.
@@ -95,8 +96,8 @@ class SpinService final : public v1::SpinService::CallbackService {
   absl::StatusOr<std::shared_ptr<Session>> FindForSteps(grpc::CallbackServerContext* context,
                                                         uint64_t id) const;
 
-  // Answers the call from the queue's thread; refuses it if the queue is full. Work whose caller has given up is
-  // not begun.
+  // Answers the call from the queue's thread; refuses it if the queue is full. Work whose caller
+  // has given up is not begun.
   void Enqueue(WorkQueue* queue, Call call, absl::AnyInvocable<absl::Status()> work);
 
   const ServiceParts parts_;

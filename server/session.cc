@@ -79,9 +79,9 @@ void Session::Sweep() {
   std::vector<std::shared_ptr<Request>> released;  // let go after the lock
   absl::MutexLock lock(&mutex_);
   uint64_t& word = region_->view().timeline->engine_done;
-  const auto keep = std::partition(quarantine_.begin(), quarantine_.end(), [&word](const auto& held) {
-    return !kernels::Reached(word, held.first);
-  });
+  const auto keep =
+      std::partition(quarantine_.begin(), quarantine_.end(),
+                     [&word](const auto& held) { return !kernels::Reached(word, held.first); });
   for (auto it = keep; it != quarantine_.end(); ++it) released.push_back(std::move(it->second));
   quarantine_.erase(keep, quarantine_.end());
 }

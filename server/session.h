@@ -32,8 +32,8 @@ struct PolicyInForce {
   kernels::Policy kernels;
 };
 
-// The liveness stream of a session, as the session sees it. Called under a lock of the session: must not call back,
-// must not block.
+// The liveness stream of a session, as the session sees it. Called under a lock of the session:
+// must not call back, must not block.
 class SessionListener {
  public:
   virtual ~SessionListener() = default;

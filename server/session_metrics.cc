@@ -87,9 +87,9 @@ MetricFamily Fallbacks(const Models& models) {
       rows[reason] += totals.totals.fallback_rows[reason];
     }
   }
-  MetricFamily family = Family("spin_fallback_rows_total",
-                               "Rows (a request in a step) that kept all blocks out of doubt",
-                               MetricType::Counter);
+  MetricFamily family =
+      Family("spin_fallback_rows_total",
+             "Rows (a request in a step) that kept all blocks out of doubt", MetricType::Counter);
   for (int reason = 1; reason < kFallbackReasons; ++reason) {
     absl::string_view name = v1::FallbackReason_Name(reason);
     absl::ConsumePrefix(&name, "FALLBACK_REASON_");
@@ -158,7 +158,8 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
   return {
       PerLayer(models, "spin_blocks_considered_total",
                "Blocks of the contexts of all scored rows; realised sparsity is 1 - selected / "
-               "considered", &L::considered_blocks),
+               "considered",
+               &L::considered_blocks),
       SelectedBlocks(models),
       PerLayer(models, "spin_audit_topk_slots_total", "True top-K slots seen by audits",
                &L::audit_topk_slots),
@@ -187,11 +188,10 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
       SessionEnds(*sessions_),
       Single("spin_requests", "Open requests", MetricType::Gauge, OpenRequests(*sessions_)),
       Single("spin_slab_bytes", "Size of the slab", MetricType::Gauge, gauges.slab_bytes),
-      Single("spin_state_bytes", "Bytes of the slab in use, quarantine included",
-             MetricType::Gauge, gauges.used_bytes),
-      Single("spin_quarantined_bytes",
-             "Bytes of ended sessions that their peer may still write to", MetricType::Gauge,
-             gauges.quarantined_bytes),
+      Single("spin_state_bytes", "Bytes of the slab in use, quarantine included", MetricType::Gauge,
+             gauges.used_bytes),
+      Single("spin_quarantined_bytes", "Bytes of ended sessions that their peer may still write to",
+             MetricType::Gauge, gauges.quarantined_bytes),
       Single("spin_connections", "Open connections to the control socket", MetricType::Gauge,
              gauges.connections),
       Single("spin_connections_rejected_total", "Connections refused by --allow-uids",

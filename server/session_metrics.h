@@ -16,7 +16,7 @@ namespace spin::server {
 // What the state of spind is at a scrape, beside the sessions.
 struct ServerGauges {
   uint64_t slab_bytes = 0;
-  uint64_t used_bytes = 0;         // by sessions and requests, quarantine included
+  uint64_t used_bytes = 0;  // by sessions and requests, quarantine included
   uint64_t quarantined_bytes = 0;
   uint64_t connections = 0;
   uint64_t rejected_connections = 0;
@@ -24,8 +24,9 @@ struct ServerGauges {
   uint64_t control_queue_depth = 0;
 };
 
-// The metrics of sessions, requests and memory, computed from the tables at each scrape: nothing is registered or removed
-// while sessions come and go, and the step path touches no metric. Series have a model and a layer, never a request.
+// The metrics of sessions, requests and memory, computed from the tables at each scrape: nothing is
+// registered or removed while sessions come and go, and the step path touches no metric. Series
+// have a model and a layer, never a request.
 class SessionMetrics final : public prometheus::Collectable {
  public:
   // `sessions` must outlive this.

@@ -25,10 +25,11 @@ absl::StatusOr<std::shared_ptr<SessionRegion>> SessionRegion::Create(
   std::optional<Extent> extent = slab->extents().Allocate(bytes);
   if (!extent.has_value()) {
     const uint64_t left = slab->extents().capacity() - slab->extents().used();
-    return Refuse(absl::StatusCode::kResourceExhausted, v1::ERROR_REASON_CAPACITY, "geometry",
-                  absl::StrCat("the session's region needs ", bytes, " bytes of the slab, which has ",
-                               left, " left; ask for fewer requests or slots, or start spind with a "
-                               "larger --slab-bytes"));
+    return Refuse(
+        absl::StatusCode::kResourceExhausted, v1::ERROR_REASON_CAPACITY, "geometry",
+        absl::StrCat("the session's region needs ", bytes, " bytes of the slab, which has ", left,
+                     " left; ask for fewer requests or slots, or start spind with a "
+                     "larger --slab-bytes"));
   }
   const dataplane::SessionLayout layout = dataplane::LayoutAt(extent->offset(), shape);
   return std::shared_ptr<SessionRegion>(
@@ -43,9 +44,11 @@ SessionRegion::SessionRegion(Slab* slab, kernels::Device* device, Extent extent,
       extent_(std::move(extent)),
       layout_(layout),
       records_(shape.max_requests),
-      view_(WithRecords(dataplane::ViewOf(slab->data(), slab->epoch(), shape, layout), records_.data())),
+      view_(WithRecords(dataplane::ViewOf(slab->data(), slab->epoch(), shape, layout),
+                        records_.data())),
       generations_(shape.max_requests, 0) {
-  // Everything before the lists starts at zero: no generation, no count, no stamp of an earlier owner.
+  // Everything before the lists starts at zero: no generation, no count, no stamp of an earlier
+  // owner.
   std::memset(slab->data() + layout.records, 0, layout.lists - layout.records);
   for (int32_t index = shape.max_requests - 1; index >= 0; --index) {
     free_records_.push_back(static_cast<uint32_t>(index));

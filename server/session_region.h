@@ -16,18 +16,20 @@
 #include "kernels/device.h"
 #include "server/slab.h"
 
-// A session's fixed region of the slab, and who has which request record in it. Shared by the session and by each
-// of its requests: whoever may still write there keeps it alive, and the last one gives it back.
+// A session's fixed region of the slab, and who has which request record in it. Shared by the
+// session and by each of its requests: whoever may still write there keeps it alive, and the last
+// one gives it back.
 namespace spin::server {
 
 class SessionRegion {
  public:
   // RESOURCE_EXHAUSTED if the slab has no room for a region of this shape.
-  static absl::StatusOr<std::shared_ptr<SessionRegion>> Create(Slab* slab, kernels::Device* device,
-                                                               const dataplane::SessionShape& shape);
+  static absl::StatusOr<std::shared_ptr<SessionRegion>> Create(
+      Slab* slab, kernels::Device* device, const dataplane::SessionShape& shape);
 
   const dataplane::SessionShape& shape() const { return view_.shape; }
-  // spind's own view: its request records are private, so that a client that spoils those in the slab misleads only itself.
+  // spind's own view: its request records are private, so that a client that spoils those in the
+  // slab misleads only itself.
   const dataplane::SessionView& view() const { return view_; }
   const dataplane::SessionLayout& layout() const { return layout_; }
   uint64_t bytes() const { return extent_.bytes(); }

@@ -16,11 +16,16 @@ namespace spin::server {
 
 absl::string_view EndReasonName(EndReason reason) {
   switch (reason) {
-    case EndReason::kClosed: return "closed";
-    case EndReason::kDetached: return "detached";
-    case EndReason::kConnectionLost: return "connection_lost";
-    case EndReason::kPeerExited: return "peer_exited";
-    case EndReason::kShutdown: return "shutdown";
+    case EndReason::kClosed:
+      return "closed";
+    case EndReason::kDetached:
+      return "detached";
+    case EndReason::kConnectionLost:
+      return "connection_lost";
+    case EndReason::kPeerExited:
+      return "peer_exited";
+    case EndReason::kShutdown:
+      return "shutdown";
   }
   return "unknown";
 }
@@ -72,7 +77,8 @@ bool SessionTable::End(uint64_t id, EndReason reason) {
                std::string(EndReasonName(reason)));
   session->End(Refuse(absl::StatusCode::kAborted, v1::ERROR_REASON_CLOSED, "",
                       absl::StrCat("the session has ended: ", EndReasonName(reason))));
-  const bool may_still_write = reason == EndReason::kDetached || reason == EndReason::kConnectionLost;
+  const bool may_still_write =
+      reason == EndReason::kDetached || reason == EndReason::kConnectionLost;
   if (may_still_write) quarantine_->Hold(who.peer.pid, std::move(session));
   return true;
 }

@@ -32,8 +32,8 @@ struct ModelTotals {
   double target_sparsity = 0;  // of the session opened last
 };
 
-// All open sessions. Thread-safe. Whoever takes a session out of the table is the one who ends it: an end that
-// client, stream, connection and process exit all ask for happens once.
+// All open sessions. Thread-safe. Whoever takes a session out of the table is the one who ends it:
+// an end that client, stream, connection and process exit all ask for happens once.
 class SessionTable {
  public:
   explicit SessionTable(Quarantine* quarantine) : quarantine_(quarantine) {}
@@ -47,8 +47,9 @@ class SessionTable {
   // All of them, in the order of their opening.
   std::vector<std::shared_ptr<Session>> All() const;
 
-  // Ends one session; false if it was gone already. After a clean close its memory is free as soon as steps of its own
-  // are over; otherwise it is quarantined until the peer can no longer write there.
+  // Ends one session; false if it was gone already. After a clean close its memory is free as soon
+  // as steps of its own are over; otherwise it is quarantined until the peer can no longer write
+  // there.
   bool End(uint64_t id, EndReason reason);
 
   // Ends what belongs to a process that is gone, and frees all that was quarantined for it.

@@ -33,13 +33,16 @@ bool CouldEverHold(const std::string& directory, uint64_t bytes) {
   return statvfs(directory.c_str(), &info) == 0 && uint64_t{info.f_blocks} * info.f_frsize >= bytes;
 }
 
-// Creates the slab's file, trying again for a while where only others' use of the file system is in the way.
+// Creates the slab's file, trying again for a while where only others' use of the file system is in
+// the way.
 absl::StatusOr<dataplane::SharedMemory> CreateMemory(const std::string& directory,
                                                      const std::string& path, uint64_t bytes) {
   auto memory = dataplane::SharedMemory::Create(path, bytes);
-  if (!absl::IsResourceExhausted(memory.status()) || !CouldEverHold(directory, bytes)) return memory;
-  spdlog::warn("no room for the slab in {} now: waiting up to {} for engines to let go of an earlier one",
-               directory, absl::FormatDuration(kMemoryPatience));
+  if (!absl::IsResourceExhausted(memory.status()) || !CouldEverHold(directory, bytes))
+    return memory;
+  spdlog::warn(
+      "no room for the slab in {} now: waiting up to {} for engines to let go of an earlier one",
+      directory, absl::FormatDuration(kMemoryPatience));
   const absl::Time deadline = absl::Now() + kMemoryPatience;
   while (absl::IsResourceExhausted(memory.status()) && absl::Now() < deadline) {
     absl::SleepFor(absl::Milliseconds(20));
@@ -53,7 +56,8 @@ absl::StatusOr<dataplane::SharedMemory> CreateMemory(const std::string& director
 uint64_t RandomId() {
   uint64_t id = 0;
   while (id == 0) {
-    if (getrandom(&id, sizeof id, 0) != sizeof id) std::abort();  // only fails for a bad pointer or size
+    if (getrandom(&id, sizeof id, 0) != sizeof id)
+      std::abort();  // only fails for a bad pointer or size
   }
   return id;
 }
@@ -62,7 +66,8 @@ absl::StatusOr<std::unique_ptr<Slab>> Slab::CreateInSharedMemory(const std::stri
                                                                  uint64_t bytes) {
   dataplane::RemoveAbandoned(directory, kFilePrefix);
   const uint64_t epoch = RandomId();
-  const std::string path = absl::StrFormat("%s/%s%d-%016x", directory, kFilePrefix, getpid(), epoch);
+  const std::string path =
+      absl::StrFormat("%s/%s%d-%016x", directory, kFilePrefix, getpid(), epoch);
   auto memory = CreateMemory(directory, path, RoundDown(bytes));
   if (!memory.ok()) return memory.status();
   return std::unique_ptr<Slab>(new Slab(*std::move(memory), epoch, RandomId()));

@@ -12,13 +12,15 @@
 #include "server/extents.h"
 #include "spin/v1/session.pb.h"
 
-// The one piece of shared memory that spind owns: made at start, before any engine, and never resized.
+// The one piece of shared memory that spind owns: made at start, before any engine, and never
+// resized.
 namespace spin::server {
 
 class Slab {
  public:
-  // Makes a slab of POSIX shared memory in `directory` with a fresh epoch, after removing what killed
-  // predecessors left there. RESOURCE_EXHAUSTED if there is no room, even after a few seconds.
+  // Makes a slab of POSIX shared memory in `directory` with a fresh epoch, after removing what
+  // killed predecessors left there. RESOURCE_EXHAUSTED if there is no room, even after a few
+  // seconds.
   static absl::StatusOr<std::unique_ptr<Slab>> CreateInSharedMemory(const std::string& directory,
                                                                     uint64_t bytes);
 

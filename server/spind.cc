@@ -91,18 +91,17 @@ absl::Status Spind::Serve(const Config& config) {
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
 
-  service_ = std::make_unique<SpinService>(
-      ServiceParts{.slab = slab_.get(),
-                   .device = device_.get(),
-                   .sessions = &sessions_,
-                   .peers = peers_.get(),
-                   .executor = &executor_,
-                   .step_queue = &step_queue_,
-                   .control_queue = &control_queue_,
-                   .rpc_metrics = &rpc_metrics_,
-                   .default_state = config.state_dtype,
-                   .server_info = [this] { return Info(); }},
-      config.policy);
+  service_ = std::make_unique<SpinService>(ServiceParts{.slab = slab_.get(),
+                                                        .device = device_.get(),
+                                                        .sessions = &sessions_,
+                                                        .peers = peers_.get(),
+                                                        .executor = &executor_,
+                                                        .step_queue = &step_queue_,
+                                                        .control_queue = &control_queue_,
+                                                        .rpc_metrics = &rpc_metrics_,
+                                                        .default_state = config.state_dtype,
+                                                        .server_info = [this] { return Info(); }},
+                                           config.policy);
   server_ = BuildServer(service_.get());
   if (server_ == nullptr) return absl::InternalError("gRPC did not start");
 
@@ -110,9 +109,10 @@ absl::Status Spind::Serve(const Config& config) {
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
   serving_.store(true);
-  spdlog::info("spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
-               kVersion, config.socket, slab_->epoch(), std::string(device_->uuid()), slab_->bytes(),
-               admin_->address());
+  spdlog::info(
+      "spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
+      kVersion, config.socket, slab_->epoch(), std::string(device_->uuid()), slab_->bytes(),
+      admin_->address());
   return absl::OkStatus();
 }
 
@@ -123,9 +123,9 @@ Spind::~Spind() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   step_queue_.Stop();
   control_queue_.Stop();
-  admin_.reset();   // its handlers read the parts below
+  admin_.reset();  // its handlers read the parts below
   server_.reset();
-  peers_.reset();   // its callbacks end sessions
+  peers_.reset();  // its callbacks end sessions
 }
 
 v1::ServerInfo Spind::Info() const {

@@ -27,12 +27,14 @@
 
 // A running spind: owns every part, in the order in which they depend on each other.
 //
-//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's sixteen, gRPC's own
+//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's sixteen,
+//   gRPC's own
 namespace spin::server {
 
 class Spind {
  public:
-  // Takes the socket's lock, reserves the slab, then serves. A failed start is one sentence that says what to do.
+  // Takes the socket's lock, reserves the slab, then serves. A failed start is one sentence that
+  // says what to do.
   static absl::StatusOr<std::unique_ptr<Spind>> Start(const Config& config);
 
   // Stops in order: refuses new work, ends sessions, finishes what runs. Bounded to a few seconds.

@@ -41,7 +41,8 @@ class StepPlan {
   RowVerdict Take(const v1::RequestHandle& handle, Request** request) {
     std::shared_ptr<Request> found = session_.requests().Find(handle);
     if (found == nullptr) return {RowFault::kUnknownRequest, "handle"};
-    if (found->step_state().last_step == buffers_.serial) return {RowFault::kInvalidField, "handle"};
+    if (found->step_state().last_step == buffers_.serial)
+      return {RowFault::kInvalidField, "handle"};
     found->step_state().last_step = buffers_.serial;
     *request = found.get();
     buffers_.requests.push_back(std::move(found));
@@ -89,7 +90,8 @@ class StepPlan {
                                  policy_->policy.decay, stream));
     const absl::Time observed = absl::Now();
     status.Update(runner.Predict(buffers_.next, policy_->kernels, runner.all_layers(), stream));
-    if (done_timeline > 0) status.Update(device.WriteWord(&timeline.spin_done, done_timeline, stream));
+    if (done_timeline > 0)
+      status.Update(device.WriteWord(&timeline.spin_done, done_timeline, stream));
     session_.CountStep(observed - start, absl::Now() - observed);
     buffers_.requests.clear();
     return status;
@@ -175,8 +177,8 @@ class RowPlanner {
 
   RowVerdict PlanScored(Request& request, const v1::StepRow& row, uint32_t score_row) {
     Request::StepState& state = request.step_state();
-    const auto coverage = row.coverage() == v1::COVERAGE_ALL ? kernels::Coverage::kAll
-                                                             : kernels::Coverage::kKept;
+    const auto coverage =
+        row.coverage() == v1::COVERAGE_ALL ? kernels::Coverage::kAll : kernels::Coverage::kKept;
     const RowVerdict verdict = dataplane::CheckScored(
         state.progress, request.capacity_slots(), shape().geometry,
         static_cast<int64_t>(row.position()), row.next_n(), coverage, row.resync());
@@ -203,9 +205,8 @@ class RowPlanner {
   RowVerdict PlanNext(Request& request, uint64_t position, uint32_t next_n, uint32_t buffer,
                       RowFate* fate) {
     const auto next = static_cast<int64_t>(position);
-    const RowVerdict verdict =
-        dataplane::CheckNext(request.step_state().progress, request.capacity_slots(),
-                             shape().geometry, next, next_n);
+    const RowVerdict verdict = dataplane::CheckNext(
+        request.step_state().progress, request.capacity_slots(), shape().geometry, next, next_n);
     if (verdict.ok()) fate->audit = plan_.Predict(request, next, next_n, buffer);
     return verdict;
   }
@@ -230,7 +231,8 @@ void PlanRows(const google::protobuf::RepeatedPtrField<Row>& rows, Response* res
 // How soon a wait notices that nobody waits any more.
 constexpr absl::Duration kWaitSlice = absl::Milliseconds(5);
 
-// Waits in slices, so that an ended session or an abandoned call does not hold up the steps of others.
+// Waits in slices, so that an ended session or an abandoned call does not hold up the steps of
+// others.
 absl::Status WaitForEngine(Session& session, uint64_t value, absl::Duration limit,
                            absl::FunctionRef<bool()> abandoned) {
   if (value == 0) return absl::OkStatus();
@@ -249,8 +251,8 @@ absl::Status WaitForEngine(Session& session, uint64_t value, absl::Duration limi
 absl::Status CheckRowCount(const Session& session, int rows) {
   const int limit = session.region().shape().max_requests;
   if (rows <= limit) return absl::OkStatus();
-  return RefuseField("rows", absl::StrCat("has ", rows, " entries, more than the session's ", limit,
-                                          " requests"));
+  return RefuseField(
+      "rows", absl::StrCat("has ", rows, " entries, more than the session's ", limit, " requests"));
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include "server/session.h"
 #include "spin/v1/step.pb.h"
 
-// The sidecar executor: runs the decode steps of sessions on spind's device. Lives on the step thread, which alone
-// touches a request's history.
+// The sidecar executor: runs the decode steps of sessions on spind's device. Lives on the step
+// thread, which alone touches a request's history.
 namespace spin::server {
 
 class StepExecutor {
@@ -18,11 +18,13 @@ class StepExecutor {
   // `wait_limit` bounds every wait for an engine's timeline word.
   explicit StepExecutor(absl::Duration wait_limit) : wait_limit_(wait_limit) {}
 
-  // Observes the staged scores and predicts the next lists. Rows are refused one by one, in the response; the call
-  // fails only as a whole (session ended, engine's word not reached, device fault). A caller who gives up while the
-  // step waits for the engine's word ends the wait: the step then did not happen.
-  absl::Status Step(Session& session, const v1::StepRequest& request, v1::StepResponse* response,
-                    absl::FunctionRef<bool()> abandoned = [] { return false; });
+  // Observes the staged scores and predicts the next lists. Rows are refused one by one, in the
+  // response; the call fails only as a whole (session ended, engine's word not reached, device
+  // fault). A caller who gives up while the step waits for the engine's word ends the wait: the
+  // step then did not happen.
+  absl::Status Step(
+      Session& session, const v1::StepRequest& request, v1::StepResponse* response,
+      absl::FunctionRef<bool()> abandoned = [] { return false; });
 
   // Applies the verdict on drafts that a Step left waiting, and predicts.
   absl::Status CommitDrafts(Session& session, const v1::CommitDraftsRequest& request,

@@ -16,12 +16,13 @@ constexpr size_t kCounters = sizeof(LayerCounters) / sizeof(uint64_t);
 using CounterArray = std::array<uint64_t, kCounters>;
 static_assert(sizeof(CounterArray) == sizeof(LayerCounters));
 
-// What exceeds these was never counted: some writer went astray. They leave room for sums over many sessions.
+// What exceeds these was never counted: some writer went astray. They leave room for sums over many
+// sessions.
 constexpr uint64_t kBelievable = uint64_t{1} << 58;
 constexpr double kBelievableSeconds = 1e12;
 
-// Sums of doubles depend on their order, and a total that shrinks by its last bit looks like a restart. Whole
-// nanoseconds add up alike in any order.
+// Sums of doubles depend on their order, and a total that shrinks by its last bit looks like a
+// restart. Whole nanoseconds add up alike in any order.
 double InNanoseconds(double seconds) { return std::nearbyint(seconds * 1e9) / 1e9; }
 
 template <typename Combine>
@@ -66,9 +67,7 @@ uint64_t Raised(uint64_t now, uint64_t total) {
   return now > total && now <= kBelievable ? now : total;
 }
 
-void RaiseTo(const LayerCounters& now, LayerCounters* total) {
-  ForEachCounter(now, total, Raised);
-}
+void RaiseTo(const LayerCounters& now, LayerCounters* total) { ForEachCounter(now, total, Raised); }
 
 void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total) {
   const size_t count = std::min<size_t>(now.buckets_size(), total->buckets.size());

@@ -11,8 +11,8 @@
 #include "kernels/counters.h"
 #include "spin/v1/session.pb.h"
 
-// What is counted for a session, as plain sums: read from the slab, from the client's reports and from spind's own
-// work. Totals only grow, whatever a broken client writes.
+// What is counted for a session, as plain sums: read from the slab, from the client's reports and
+// from spind's own work. Totals only grow, whatever a broken client writes.
 namespace spin::server {
 
 // Indexed by v1::FallbackReason; entry 0 is unused.

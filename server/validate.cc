@@ -27,8 +27,8 @@ absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low, u
 // Names end up in metric labels, logs and terminals.
 absl::Status CheckName(absl::string_view field, absl::string_view name, size_t low) {
   if (name.size() < low || name.size() > kMaxNameBytes) {
-    return RefuseField(field, absl::StrCat("has ", name.size(), " bytes, not ", low, " to ",
-                                           kMaxNameBytes));
+    return RefuseField(
+        field, absl::StrCat("has ", name.size(), " bytes, not ", low, " to ", kMaxNameBytes));
   }
   const bool printable = std::all_of(name.begin(), name.end(), [](char c) {
     return absl::ascii_isprint(static_cast<unsigned char>(c)) && c != '"' && c != '\\';
@@ -45,8 +45,8 @@ absl::Status CheckGeometry(const v1::Geometry& g) {
                          absl::StrCat(g.block_slots(), " is not 16, 32, 64 or 128"));
   }
   status.Update(CheckRange("geometry.topk", g.topk(), 1, kernels::kMaxTopk));
-  status.Update(CheckRange("geometry.tokens_per_slot", g.tokens_per_slot(), 1,
-                           kernels::kMaxTokensPerSlot));
+  status.Update(
+      CheckRange("geometry.tokens_per_slot", g.tokens_per_slot(), 1, kernels::kMaxTokensPerSlot));
   status.Update(CheckRange("geometry.max_slots", g.max_slots(), 1, kernels::kMaxSlots));
   status.Update(CheckRange("geometry.max_requests", g.max_requests(), 1, kMaxRequests));
   status.Update(CheckRange("geometry.max_next_n", g.max_next_n(), 1, kernels::kMaxNextN));
@@ -108,7 +108,8 @@ absl::Status CheckOpenSession(const v1::OpenSessionRequest& request) {
     status = RefuseField("executor", "is not a known executor");
   }
   if (status.ok()) {
-    status = CheckPolicy(request.policy(), static_cast<int>(request.geometry().layers()), "policy.");
+    status =
+        CheckPolicy(request.policy(), static_cast<int>(request.geometry().layers()), "policy.");
   }
   return status;
 }
@@ -126,12 +127,13 @@ absl::Status CheckCloseRequests(const v1::CloseRequestsRequest& request) {
 }
 
 absl::Status CheckStep(const v1::StepRequest& request) {
-  // The same as CheckKnownFields, written out: walking all fields is slow for the one call of the decode loop.
-  const bool known = HasNoUnknownField(request) &&
-                     std::all_of(request.rows().begin(), request.rows().end(),
-                                 [](const v1::StepRow& row) {
-                                   return HasNoUnknownField(row) && HasNoUnknownField(row.handle());
-                                 });
+  // The same as CheckKnownFields, written out: walking all fields is slow for the one call of the
+  // decode loop.
+  const bool known =
+      HasNoUnknownField(request) &&
+      std::all_of(request.rows().begin(), request.rows().end(), [](const v1::StepRow& row) {
+        return HasNoUnknownField(row) && HasNoUnknownField(row.handle());
+      });
   if (!known) return CheckKnownFields(request);
   return CheckCount("rows", request.rows_size());
 }
@@ -153,8 +155,8 @@ absl::Status CheckWatchStats(const v1::WatchStatsRequest& request) {
 absl::Status CheckOpenItem(const v1::OpenRequestItem& item, int64_t max_slots,
                            const std::string& path) {
   if (item.key().empty() || item.key().size() > kMaxKeyBytes) {
-    return RefuseField(path + ".key", absl::StrCat("has ", item.key().size(), " bytes, not 1 to ",
-                                                   kMaxKeyBytes));
+    return RefuseField(path + ".key",
+                       absl::StrCat("has ", item.key().size(), " bytes, not 1 to ", kMaxKeyBytes));
   }
   return CheckRange(path + ".slots", item.slots(), 0, static_cast<uint64_t>(max_slots));
 }

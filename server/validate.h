@@ -13,19 +13,19 @@
 #include "spin/v1/stats.pb.h"
 #include "spin/v1/step.pb.h"
 
-// Checks what came in, before anything is touched. Every refusal names the field and the range; the limits
-// are those the contract documents. Whether something named exists is for the tables to say.
+// Checks what came in, before anything is touched. Every refusal names the field and the range; the
+// limits are those the contract documents. Whether something named exists is for the tables to say.
 namespace spin::server {
 
 inline constexpr int kMaxSessions = 64;
 inline constexpr int kMaxRequests = 512;
-inline constexpr int kMaxItems = 512;         // of a batched call
+inline constexpr int kMaxItems = 512;  // of a batched call
 inline constexpr int kMaxKeyBytes = 256;
 inline constexpr int kMaxNameBytes = 128;
 inline constexpr int kMaxMessageBytes = 4 << 20;
 
-// Refuses a message that holds a field this server does not know, at any depth: to ignore it could change
-// results silently.
+// Refuses a message that holds a field this server does not know, at any depth: to ignore it could
+// change results silently.
 absl::Status CheckKnownFields(const google::protobuf::Message& message);
 
 absl::Status CheckOpenSession(const v1::OpenSessionRequest& request);

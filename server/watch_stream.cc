@@ -14,7 +14,8 @@ namespace {
 
 absl::Duration IntervalOf(const v1::WatchStatsRequest& request) {
   if (!request.has_interval()) return absl::Seconds(1);
-  return absl::Seconds(request.interval().seconds()) + absl::Nanoseconds(request.interval().nanos());
+  return absl::Seconds(request.interval().seconds()) +
+         absl::Nanoseconds(request.interval().nanos());
 }
 
 }  // namespace

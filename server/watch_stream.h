@@ -18,7 +18,8 @@
 #include "server/session_table.h"
 #include "spin/v1/stats.pb.h"
 
-// WatchStats, server side: totals at an interval until the client has enough. Owned by gRPC; deletes itself.
+// WatchStats, server side: totals at an interval until the client has enough. Owned by gRPC;
+// deletes itself.
 namespace spin::server {
 
 class WatchStream;
@@ -68,8 +69,8 @@ class WatchStream final : public grpc::ServerWriteReactor<v1::WatchStatsResponse
   RpcMetrics* const metrics_;
   v1::WatchStatsResponse outgoing_;
 
-  // Exactly one of write, alarm and finish is under way at any time, so their callbacks never meet; only OnCancel
-  // and Stop come from aside.
+  // Exactly one of write, alarm and finish is under way at any time, so their callbacks never meet;
+  // only OnCancel and Stop come from aside.
   absl::Mutex mutex_;
   bool waiting_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status end_ ABSL_GUARDED_BY(mutex_);  // why to end, once there is a reason

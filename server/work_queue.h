@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
-// A bounded queue in front of one thread. rpc handlers validate, enqueue and return; the thread owns what must
-// not be touched by two (a device's stream, the order of steps).
+// A bounded queue in front of one thread. rpc handlers validate, enqueue and return; the thread
+// owns what must not be touched by two (a device's stream, the order of steps).
 namespace spin::server {
 
 class WorkQueue {

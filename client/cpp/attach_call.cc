@@ -29,7 +29,8 @@ absl::Status AttachCall::WaitUntilAttached(absl::Duration timeout) {
   const auto settled = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return attached_ || done_; };
   const bool in_time = mutex_.AwaitWithTimeout(absl::Condition(&settled), timeout);
   if (attached_) return absl::OkStatus();
-  return in_time ? status_ : absl::DeadlineExceededError("spind did not accept the session in time");
+  return in_time ? status_
+                 : absl::DeadlineExceededError("spind did not accept the session in time");
 }
 
 void AttachCall::Send(v1::ClientReport report, bool closing) {

@@ -18,8 +18,8 @@
 
 namespace spin::internal {
 
-// The liveness stream, client side: as long as it is up, spind keeps the session. Policies come down into the session,
-// reports go up.
+// The liveness stream, client side: as long as it is up, spind keeps the session. Policies come
+// down into the session, reports go up.
 class AttachCall final : private grpc::ClientBidiReactor<v1::AttachRequest, v1::AttachResponse> {
  public:
   // Attaches. `on_end` is called once, from a gRPC thread, when the stream is over.

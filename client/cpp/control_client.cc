@@ -42,8 +42,7 @@ ControlClient::ControlClient(const std::string& socket)
     : stub_(v1::SpinService::NewStub(ChannelTo(socket))) {}
 
 absl::Status ControlClient::OpenSession(const v1::OpenSessionRequest& request,
-                                        absl::Duration timeout,
-                                        v1::OpenSessionResponse* response) {
+                                        absl::Duration timeout, v1::OpenSessionResponse* response) {
   return CallStub(*stub_, &v1::SpinService::Stub::OpenSession, request, timeout, response);
 }
 

@@ -10,22 +10,23 @@
 namespace spin::internal {
 namespace {
 
-// The scores of one layer where the engine has them. The kernels add layer * layer_stride: one layer needs no stride.
+// The scores of one layer where the engine has them. The kernels add layer * layer_stride: one
+// layer needs no stride.
 kernels::ScoreView ViewOf(const Scores& scores) {
-  return {.data = scores.data,
-          .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32
-                                                        : kernels::Dtype::kBF16,
-          .layer_stride = 0,
-          .row_stride = scores.row_stride,
-          .draft_stride = scores.draft_stride};
+  return {
+      .data = scores.data,
+      .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16,
+      .layer_stride = 0,
+      .row_stride = scores.row_stride,
+      .draft_stride = scores.draft_stride};
 }
 
 absl::Status Observe(StepState& step, const kernels::ScoreView& scores,
                      kernels::LayerRange layers) {
   dataplane::StepRunner& runner = step.session->runner();
   absl::Status status = runner.Audit(step.audited, scores, layers, kernels::Stream{});
-  status.Update(runner.Observe(step.scored, scores, layers, step.policy->kernels.decay,
-                               kernels::Stream{}));
+  status.Update(
+      runner.Observe(step.scored, scores, layers, step.policy->kernels.decay, kernels::Stream{}));
   return status;
 }
 
@@ -39,7 +40,8 @@ bool CanPredict(const StepState& step, const StepRowState& row) {
   const dataplane::Progress after = {true, row.position + row.accepted};
   return dataplane::CheckNext(after, row.binding.capacity_slots,
                               step.session->view().shape.geometry, after.next_position,
-                              row.next_next_n).ok();
+                              row.next_next_n)
+      .ok();
 }
 
 // Fills step.next with the rows' next steps; their lists go to the buffer not in use.

@@ -8,9 +8,10 @@
 
 namespace spin::internal {
 
-// Runs the kernels in this process, over the mapped slab: no rpc in the decode loop. Without drafts the next position is known from the
-// start, so each layer is observed and predicted as soon as its scores are there, while its state is in the cache, without a copy. With
-// drafts the scores are staged until the verdict.
+// Runs the kernels in this process, over the mapped slab: no rpc in the decode loop. Without drafts
+// the next position is known from the start, so each layer is observed and predicted as soon as its
+// scores are there, while its state is in the cache, without a copy. With drafts the scores are
+// staged until the verdict.
 class InlineExecutor final : public Executor {
  public:
   explicit InlineExecutor(StepCounts* counts) : counts_(counts) {}

@@ -23,11 +23,10 @@ absl::Status At(const std::string& socket, const absl::Status& status) {
 }
 
 absl::Status FromProto(const v1::ErrorDetail& error) {
-  const absl::StatusCode code = error.reason() == v1::ERROR_REASON_CAPACITY
-                                    ? absl::StatusCode::kResourceExhausted
-                                : error.reason() == v1::ERROR_REASON_DUPLICATE_REQUEST
-                                    ? absl::StatusCode::kAlreadyExists
-                                    : absl::StatusCode::kInvalidArgument;
+  const absl::StatusCode code =
+      error.reason() == v1::ERROR_REASON_CAPACITY            ? absl::StatusCode::kResourceExhausted
+      : error.reason() == v1::ERROR_REASON_DUPLICATE_REQUEST ? absl::StatusCode::kAlreadyExists
+                                                             : absl::StatusCode::kInvalidArgument;
   return absl::Status(code, absl::StrCat(error.field(), ": ", error.message()));
 }
 
@@ -91,7 +90,8 @@ absl::Status Link::Connect() {
   auto session = OpenedSession::Map(control, opened);
   if (!session.ok()) return session.status();
   mailbox_->ClearStreamEnd();
-  attach_ = std::make_unique<AttachCall>(*session, [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
+  attach_ =
+      std::make_unique<AttachCall>(*session, [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
   status = attach_->WaitUntilAttached(options_.control_timeout);
   if (!status.ok()) return status;
   counts_->StartLife();
@@ -114,8 +114,8 @@ void Link::Serve() {
 }
 
 void Link::Disconnect() {
-  SetCurrent(nullptr, absl::UnavailableError(
-                          absl::StrCat("spind at ", socket_, ": the session has ended")));
+  SetCurrent(nullptr,
+             absl::UnavailableError(absl::StrCat("spind at ", socket_, ": the session has ended")));
   if (mailbox_->stopping()) {
     attach_->Close(counts_->Report(options_.executor == Executor::kInline),
                    options_.control_timeout);
@@ -158,7 +158,8 @@ void Link::OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests) 
     RequestState& request = *requests[i].request;
     if (!status.ok() || i >= opened.results_size()) {
       request.Unbind(status);
-      mailbox_->PostClosed({request.key(), {.session_id = session.id()}});  // it may have worked all the same
+      mailbox_->PostClosed(
+          {request.key(), {.session_id = session.id()}});  // it may have worked all the same
     } else if (const v1::RequestResult& result = opened.results(i); result.has_error()) {
       request.Unbind(FromProto(result.error()));
     } else {
@@ -170,12 +171,15 @@ void Link::OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests) 
 
 std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
                                          RequestState* parent) {
-  auto request = std::make_shared<RequestState>(
-      std::string(key), slots,
-      [mailbox = mailbox_, owner = getpid()](const std::string& gone, const RequestBinding& binding) {
-        // A forked child must not close what its parent goes on using.
-        if (binding.session_id != 0 && getpid() == owner) mailbox->PostClosed({gone, binding});
-      });
+  auto request =
+      std::make_shared<RequestState>(std::string(key), slots,
+                                     [mailbox = mailbox_, owner = getpid()](
+                                         const std::string& gone, const RequestBinding& binding) {
+                                       // A forked child must not close what its parent goes on
+                                       // using.
+                                       if (binding.session_id != 0 && getpid() == owner)
+                                         mailbox->PostClosed({gone, binding});
+                                     });
   absl::MutexLock lock(&control_mutex_);
   {
     absl::MutexLock state_lock(&mutex_);

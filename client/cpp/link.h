@@ -23,8 +23,9 @@
 
 namespace spin::internal {
 
-// Keeps the session open at spind, from a thread of its own: connects, maps, attaches, re-opens after a restart, grows and
-// closes requests, sends reports. The decode loop never waits for it. Thread-safe.
+// Keeps the session open at spind, from a thread of its own: connects, maps, attaches, re-opens
+// after a restart, grows and closes requests, sends reports. The decode loop never waits for it.
+// Thread-safe.
 class Link {
  public:
   // `options` must have been checked; `counts` outlives the link.
@@ -40,7 +41,8 @@ class Link {
   absl::Status status() const;
   absl::Status WaitUntilReady(absl::Duration timeout) const;
 
-  // Opens a request now, if there is a session; it is re-opened by itself in every later one. `parent` may be null.
+  // Opens a request now, if there is a session; it is re-opened by itself in every later one.
+  // `parent` may be null.
   std::shared_ptr<RequestState> Open(absl::string_view key, int64_t slots, RequestState* parent);
 
   // Makes room now.
@@ -76,7 +78,8 @@ class Link {
   StepCounts* const counts_;
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 
-  // Control calls about requests go one at a time, so that a close never overtakes or trails an open of the same key.
+  // Control calls about requests go one at a time, so that a close never overtakes or trails an
+  // open of the same key.
   absl::Mutex control_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
   std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);

@@ -15,8 +15,8 @@
 
 namespace spin::internal {
 
-// What the link's thread waits for: chores from the decode loop, closed requests, the end of the stream or of the link. Outlives
-// the link where a request does. Thread-safe; posting never blocks.
+// What the link's thread waits for: chores from the decode loop, closed requests, the end of the
+// stream or of the link. Outlives the link where a request does. Thread-safe; posting never blocks.
 class Mailbox {
  public:
   enum class Chore { kExtend, kReopen };

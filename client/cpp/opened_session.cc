@@ -41,7 +41,8 @@ dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
           .end = 0};
 }
 
-// The offsets that spind sent must be what this library would have laid out itself: then none of them can lead outside.
+// The offsets that spind sent must be what this library would have laid out itself: then none of
+// them can lead outside.
 absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
   const v1::Layout& layout = opened.layout();
   const dataplane::SessionLayout mine = dataplane::LayoutAt(layout.records(), ShapeOf(opened));
@@ -69,10 +70,12 @@ absl::Status CheckHeader(const dataplane::SlabHeader& header, const v1::SlabHand
 absl::StatusOr<std::shared_ptr<OpenedSession>> OpenedSession::Map(
     std::shared_ptr<ControlClient> control, const v1::OpenSessionResponse& opened) {
   if (!opened.slab().has_posix_shm()) {
-    return absl::FailedPreconditionError("spind offers a kind of memory that this build cannot map");
+    return absl::FailedPreconditionError(
+        "spind offers a kind of memory that this build cannot map");
   }
   if (absl::Status status = CheckLayout(opened); !status.ok()) return status;
-  auto memory = dataplane::SharedMemory::Open(opened.slab().posix_shm().path(), opened.slab().bytes());
+  auto memory =
+      dataplane::SharedMemory::Open(opened.slab().posix_shm().path(), opened.slab().bytes());
   if (!memory.ok()) return memory.status();
   const auto& header = *reinterpret_cast<const dataplane::SlabHeader*>(memory->data());
   if (absl::Status status = CheckHeader(header, opened.slab()); !status.ok()) return status;
@@ -101,9 +104,8 @@ std::shared_ptr<const PolicyInForce> OpenedSession::policy() const {
 void OpenedSession::SetPolicy(const v1::Policy& policy, uint64_t epoch) {
   auto next = std::make_shared<PolicyInForce>();
   for (int layer = 0; layer < view().shape.geometry.layers; ++layer) {
-    next->kernels.sparsity[layer] = layer < policy.layer_sparsity_size()
-                                        ? policy.layer_sparsity(layer)
-                                        : policy.sparsity();
+    next->kernels.sparsity[layer] =
+        layer < policy.layer_sparsity_size() ? policy.layer_sparsity(layer) : policy.sparsity();
   }
   next->kernels.exploration = policy.exploration();
   next->kernels.decay = policy.decay();

@@ -27,8 +27,9 @@ struct PolicyInForce {
   uint64_t epoch = 0;
 };
 
-// One life of a session at one run of spind: the mapped slab and what hangs on it. Shared by the link and the step in
-// progress; unmapped when both have let go, so that a dead spind's memory is not kept.
+// One life of a session at one run of spind: the mapped slab and what hangs on it. Shared by the
+// link and the step in progress; unmapped when both have let go, so that a dead spind's memory is
+// not kept.
 class OpenedSession {
  public:
   // Maps what spind offered. FAILED_PRECONDITION if it is not what it should be.

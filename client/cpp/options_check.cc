@@ -47,8 +47,8 @@ absl::Status CheckPolicy(const PolicyOverrides& policy, int layers) {
   status.Update(CheckRatio("policy.decay", policy.decay, true));
   const auto& per_layer = policy.layer_sparsity;
   if (!per_layer.empty() && per_layer.size() != static_cast<size_t>(layers)) {
-    status.Update(Bad("policy.layer_sparsity", absl::StrCat("has ", per_layer.size(), " values for ",
-                                                            layers, " layers")));
+    status.Update(Bad("policy.layer_sparsity",
+                      absl::StrCat("has ", per_layer.size(), " values for ", layers, " layers")));
   }
   for (size_t i = 0; i < per_layer.size(); ++i) {
     status.Update(CheckRatio(absl::StrCat("policy.layer_sparsity[", i, "]"), per_layer[i], true));
@@ -82,18 +82,20 @@ absl::Status CheckOptions(const SessionOptions& options) {
   status.Update(CheckName("device_uuid", options.device_uuid, 0));
   status.Update(CheckRange("model.layers", model.layers, 1, kernels::kMaxLayers));
   if (!kernels::IsBlockSize(model.block_slots)) {
-    status.Update(Bad("model.block_slots", absl::StrCat(model.block_slots, " is not 16, 32, 64 or 128")));
+    status.Update(
+        Bad("model.block_slots", absl::StrCat(model.block_slots, " is not 16, 32, 64 or 128")));
   }
   status.Update(CheckRange("model.topk", model.topk, 1, kernels::kMaxTopk));
-  status.Update(CheckRange("model.tokens_per_slot", model.tokens_per_slot, 1,
-                           kernels::kMaxTokensPerSlot));
+  status.Update(
+      CheckRange("model.tokens_per_slot", model.tokens_per_slot, 1, kernels::kMaxTokensPerSlot));
   status.Update(CheckRange("model.max_slots", model.max_slots, 1, kernels::kMaxSlots));
   status.Update(CheckRange("max_requests", options.max_requests, 1, kMaxRequests));
   status.Update(CheckRange("max_next_n", options.max_next_n, 1, kernels::kMaxNextN));
   status.Update(CheckPolicy(options.policy, model.layers));
-  for (const auto& [name, timeout] : {std::pair("step_timeout", options.step_timeout),
-                                      std::pair("control_timeout", options.control_timeout),
-                                      std::pair("reconnect_interval", options.reconnect_interval)}) {
+  for (const auto& [name, timeout] :
+       {std::pair("step_timeout", options.step_timeout),
+        std::pair("control_timeout", options.control_timeout),
+        std::pair("reconnect_interval", options.reconnect_interval)}) {
     if (timeout <= absl::ZeroDuration() || timeout > absl::Hours(1)) {
       status.Update(Bad(name, "is not in (0, 1 h]"));
     }

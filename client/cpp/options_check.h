@@ -11,7 +11,8 @@
 
 namespace spin::internal {
 
-// INVALID_ARGUMENT naming the first bad option. The same limits as spind's, so that a session that is created can be opened.
+// INVALID_ARGUMENT naming the first bad option. The same limits as spind's, so that a session that
+// is created can be opened.
 absl::Status CheckOptions(const SessionOptions& options);
 
 // The socket to use: the option, else $SPIN_SOCKET, else the default.

@@ -25,8 +25,7 @@ struct RequestBinding {
   int64_t capacity_slots = 0;
 
   bool SameAs(const RequestBinding& other) const {
-    return session_id == other.session_id && index == other.index &&
-           generation == other.generation;
+    return session_id == other.session_id && index == other.index && generation == other.generation;
   }
 };
 
@@ -34,17 +33,17 @@ struct RequestBinding {
 struct RequestHistory {
   RequestBinding binding;
   dataplane::Progress progress;
-  bool has_list = false;           // a list was asked for the step at `list_position`
+  bool has_list = false;  // a list was asked for the step at `list_position`
   int64_t list_position = 0;
   uint32_t list_next_n = 0;
-  uint32_t buffer = 0;             // which of the two list buffers holds it
-  bool audit = false;              // that step is an audit
-  bool gap = false;                // steps went unobserved: the next one may jump
+  uint32_t buffer = 0;  // which of the two list buffers holds it
+  bool audit = false;   // that step is an audit
+  bool gap = false;     // steps went unobserved: the next one may jump
   Reason why_no_list = Reason::kCold;
 };
 
-// A request of the engine, shared by its handle, the step that names it and (weakly) the link. When the last holder lets
-// go, spind is told to close it.
+// A request of the engine, shared by its handle, the step that names it and (weakly) the link. When
+// the last holder lets go, spind is told to close it.
 class RequestState {
  public:
   using OnGone = std::function<void(const std::string& key, const RequestBinding& binding)>;
@@ -82,7 +81,8 @@ class RequestState {
     binding_ = binding;
     status_ = absl::OkStatus();
   }
-  // Refused by spind. A binding, if there is one, stays: a request that could not grow still is open.
+  // Refused by spind. A binding, if there is one, stays: a request that could not grow still is
+  // open.
   void Refused(absl::Status status) {
     absl::MutexLock lock(&mutex_);
     status_ = std::move(status);

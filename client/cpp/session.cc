@@ -32,7 +32,8 @@ absl::Status CheckRequest(absl::string_view key, int64_t slots, int64_t max_slot
         absl::StrCat("key: has ", key.size(), " bytes, not 1 to ", kMaxKeyBytes));
   }
   if (slots < 0 || slots > max_slots) {
-    return absl::InvalidArgumentError(absl::StrCat("slots: ", slots, " is not in 0 to ", max_slots));
+    return absl::InvalidArgumentError(
+        absl::StrCat("slots: ", slots, " is not in 0 to ", max_slots));
   }
   return absl::OkStatus();
 }
@@ -41,18 +42,30 @@ absl::Status CheckRequest(absl::string_view key, int64_t slots, int64_t max_slot
 
 absl::string_view ReasonName(Reason reason) {
   switch (reason) {
-    case Reason::kNone: return "none";
-    case Reason::kCold: return "cold";
-    case Reason::kNoSidecar: return "no_sidecar";
-    case Reason::kDeadline: return "deadline";
-    case Reason::kEpoch: return "epoch";
-    case Reason::kCapacity: return "capacity";
-    case Reason::kStale: return "stale";
-    case Reason::kPosition: return "position";
-    case Reason::kInvalid: return "invalid";
-    case Reason::kInternal: return "internal";
-    case Reason::kAudit: return "audit";
-    case Reason::kOff: return "off";
+    case Reason::kNone:
+      return "none";
+    case Reason::kCold:
+      return "cold";
+    case Reason::kNoSidecar:
+      return "no_sidecar";
+    case Reason::kDeadline:
+      return "deadline";
+    case Reason::kEpoch:
+      return "epoch";
+    case Reason::kCapacity:
+      return "capacity";
+    case Reason::kStale:
+      return "stale";
+    case Reason::kPosition:
+      return "position";
+    case Reason::kInvalid:
+      return "invalid";
+    case Reason::kInternal:
+      return "internal";
+    case Reason::kAudit:
+      return "audit";
+    case Reason::kOff:
+      return "off";
   }
   return "unknown";
 }
@@ -94,7 +107,8 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Create(const SessionOptions& o
 Session::Session(std::unique_ptr<internal::SessionImpl> impl) : impl_(std::move(impl)) {}
 
 Session::~Session() {
-  // A forked child has no link thread to join, and no connection to close: it leaves its copy alone.
+  // A forked child has no link thread to join, and no connection to close: it leaves its copy
+  // alone.
   if (!impl_->in_owner_process()) (void)impl_.release();
 }
 

@@ -32,8 +32,8 @@ kernels::Geometry GeometryOf(const Model& model) {
           .state = kernels::Dtype::kF32};  // plays no part in the client's own arithmetic
 }
 
-// A list from shared memory is believed only if scoring its blocks cannot go wrong: ascending, within the context, with the
-// partial last block.
+// A list from shared memory is believed only if scoring its blocks cannot go wrong: ascending,
+// within the context, with the partial last block.
 bool IsSound(const int32_t* list, int32_t count, int32_t blocks) {
   if (count < 1 || count > blocks || list[0] < 0 || list[count - 1] != blocks - 1) return false;
   for (int32_t i = 1; i < count; ++i) {
@@ -93,8 +93,9 @@ void SessionImpl::PlanRow(const StepRow& asked, StepRowState& row) {
   row.buffer = 0;
   const kernels::Geometry geometry = GeometryOf(options_.model);
   const bool placed = asked.position >= 0 && asked.position <= dataplane::kMaxPosition;
-  row.blocks = placed ? kernels::ExtentOf(row.position, static_cast<int32_t>(row.next_n), geometry).blocks
-                      : 0;
+  row.blocks =
+      placed ? kernels::ExtentOf(row.position, static_cast<int32_t>(row.next_n), geometry).blocks
+             : 0;
   if (row.blocks > static_cast<int32_t>(step_.identity.size())) row.blocks = 0;
   row.reason = CheckRow(asked, row);
   if (!row.observe) return;
@@ -156,9 +157,9 @@ Reason SessionImpl::CheckHistory(StepRowState& row) {
   }
   row.resync = jumps;
   row.buffer = history.buffer;
-  const dataplane::RowVerdict verdict = dataplane::CheckScored(
-      progress, row.binding.capacity_slots, GeometryOf(options_.model), row.position, row.next_n,
-      kernels::Coverage::kAll, row.resync);
+  const dataplane::RowVerdict verdict =
+      dataplane::CheckScored(progress, row.binding.capacity_slots, GeometryOf(options_.model),
+                             row.position, row.next_n, kernels::Coverage::kAll, row.resync);
   if (!verdict.ok()) {
     history.gap = true;
     return verdict.fault == dataplane::RowFault::kCapacity ? Reason::kCapacity : Reason::kInvalid;
@@ -195,10 +196,12 @@ Reason SessionImpl::TakeLists(StepRowState& row) {
 }
 
 void SessionImpl::ExtendAhead(const StepRowState& row) {
-  const int64_t query = kernels::QuerySlot(row.position + row.next_n, options_.model.tokens_per_slot);
+  const int64_t query =
+      kernels::QuerySlot(row.position + row.next_n, options_.model.tokens_per_slot);
   const int64_t capacity = row.binding.capacity_slots;
   if (query + kExtendAhead < capacity || capacity >= options_.model.max_slots) return;
-  const int64_t wanted = std::min(std::max(query, capacity) + kExtendAhead, options_.model.max_slots);
+  const int64_t wanted =
+      std::min(std::max(query, capacity) + kExtendAhead, options_.model.max_slots);
   if (row.request->wanted_slots() >= wanted) return;  // asked already
   row.request->Want(wanted);
   link_.Soon(Mailbox::Chore::kExtend, row.request);
@@ -220,7 +223,8 @@ KeptBlocks SessionImpl::Kept(uint64_t serial, int layer, int row) const {
 void SessionImpl::PutScores(uint64_t serial, int layer, const Scores& scores) {
   if (!IsCurrent(serial)) return;
   const bool expected = layer >= 0 && layer < options_.model.layers && !step_.layer_taken[layer] &&
-                        scores.data != nullptr && scores.row_stride >= 0 && scores.draft_stride >= 0;
+                        scores.data != nullptr && scores.row_stride >= 0 &&
+                        scores.draft_stride >= 0;
   if (!expected) {
     step_.broken = true;
     return;
@@ -239,7 +243,8 @@ bool SessionImpl::TakeEndOptions(const EndOptions& options) {
   if (!options.next_n.empty() && options.next_n.size() != rows) return false;
   for (size_t r = 0; r < rows; ++r) {
     StepRowState& row = step_.rows[r];
-    const int accepted = options.accepted.empty() ? static_cast<int>(row.next_n) : options.accepted[r];
+    const int accepted =
+        options.accepted.empty() ? static_cast<int>(row.next_n) : options.accepted[r];
     const int next_n = options.next_n.empty() ? static_cast<int>(row.next_n) : options.next_n[r];
     if (accepted < 1 || accepted > static_cast<int>(row.next_n)) return false;
     if (next_n < 1 || next_n > options_.max_next_n) return false;
@@ -251,8 +256,8 @@ bool SessionImpl::TakeEndOptions(const EndOptions& options) {
 
 void SessionImpl::EndStep(uint64_t serial, const EndOptions& options) {
   if (!IsCurrent(serial)) return;
-  const bool whole = !step_.broken && step_.layers_taken == options_.model.layers &&
-                     TakeEndOptions(options);
+  const bool whole =
+      !step_.broken && step_.layers_taken == options_.model.layers && TakeEndOptions(options);
   const bool alive = step_.session != nullptr && !step_.session->ended() && in_owner_process();
   if (!whole || !alive) return Forget();
   if (!step_.scored.empty() && !executor_->Finish(step_).ok()) return Forget();
@@ -280,7 +285,8 @@ void SessionImpl::Forget() {
   Finish();
 }
 
-// Lets go of everything the step held: requests that were closed meanwhile, the mapping of a spind that is gone.
+// Lets go of everything the step held: requests that were closed meanwhile, the mapping of a spind
+// that is gone.
 void SessionImpl::Finish() {
   for (int r = 0; r < step_.row_count; ++r) step_.rows[r].request = nullptr;
   step_.active = false;

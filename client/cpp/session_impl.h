@@ -27,7 +27,8 @@ class SessionImpl {
   const StepCounts& counts() const { return counts_; }
   const SessionOptions& options() const { return options_; }
 
-  // Whether this is still the process that created the session. A forked child has no threads and no connection.
+  // Whether this is still the process that created the session. A forked child has no threads and
+  // no connection.
   bool in_owner_process() const;
 
   uint64_t BeginStep(absl::Span<const StepRow> rows);

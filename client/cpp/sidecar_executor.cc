@@ -11,26 +11,37 @@ namespace {
 
 Reason ReasonOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kDeadlineExceeded: return Reason::kDeadline;
-    case absl::StatusCode::kResourceExhausted: return Reason::kDeadline;  // the step queue is full
+    case absl::StatusCode::kDeadlineExceeded:
+      return Reason::kDeadline;
+    case absl::StatusCode::kResourceExhausted:
+      return Reason::kDeadline;  // the step queue is full
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kCancelled:
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kAborted: return Reason::kNoSidecar;
-    case absl::StatusCode::kInvalidArgument: return Reason::kInvalid;
-    default: return Reason::kInternal;
+    case absl::StatusCode::kAborted:
+      return Reason::kNoSidecar;
+    case absl::StatusCode::kInvalidArgument:
+      return Reason::kInvalid;
+    default:
+      return Reason::kInternal;
   }
 }
 
 Reason ReasonOf(v1::ErrorReason reason) {
   switch (reason) {
-    case v1::ERROR_REASON_CAPACITY: return Reason::kCapacity;
-    case v1::ERROR_REASON_POSITION: return Reason::kPosition;
-    case v1::ERROR_REASON_STALE_LIST: return Reason::kStale;
+    case v1::ERROR_REASON_CAPACITY:
+      return Reason::kCapacity;
+    case v1::ERROR_REASON_POSITION:
+      return Reason::kPosition;
+    case v1::ERROR_REASON_STALE_LIST:
+      return Reason::kStale;
     case v1::ERROR_REASON_UNKNOWN_REQUEST:
-    case v1::ERROR_REASON_CLOSED: return Reason::kEpoch;
-    case v1::ERROR_REASON_INVALID_FIELD: return Reason::kInvalid;
-    default: return Reason::kInternal;
+    case v1::ERROR_REASON_CLOSED:
+      return Reason::kEpoch;
+    case v1::ERROR_REASON_INVALID_FIELD:
+      return Reason::kInvalid;
+    default:
+      return Reason::kInternal;
   }
 }
 
@@ -80,8 +91,8 @@ absl::Status SidecarExecutor::Finish(StepState& step) {
   absl::Status status = device.WriteWord(&timeline.engine_done, timeline_, kernels::Stream{});
   if (status.ok()) status = step.session->control().Step(request_, step_timeout_, &response_);
   if (status.ok()) {
-    status = device.WaitWord(&timeline.spin_done, timeline_,
-                             step_timeout_ - (absl::Now() - start), kernels::Stream{});
+    status = device.WaitWord(&timeline.spin_done, timeline_, step_timeout_ - (absl::Now() - start),
+                             kernels::Stream{});
   }
   counts_->CountRpc(absl::Now() - start);
   TakeResults(step, status);

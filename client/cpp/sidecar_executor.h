@@ -11,7 +11,8 @@
 
 namespace spin::internal {
 
-// Has spind run the kernels: scores are staged in the slab, and one Step a decode step asks for everything.
+// Has spind run the kernels: scores are staged in the slab, and one Step a decode step asks for
+// everything.
 class SidecarExecutor final : public Executor {
  public:
   SidecarExecutor(absl::Duration step_timeout, StepCounts* counts)
@@ -26,9 +27,9 @@ class SidecarExecutor final : public Executor {
 
   const absl::Duration step_timeout_;
   StepCounts* const counts_;
-  v1::StepRequest request_;    // reused
+  v1::StepRequest request_;  // reused
   v1::StepResponse response_;
-  uint64_t timeline_ = 0;      // last value used
+  uint64_t timeline_ = 0;  // last value used
   uint64_t timeline_session_ = 0;
 };
 

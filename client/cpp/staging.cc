@@ -44,15 +44,14 @@ void CopyScores(const void* from, kernels::Dtype from_type, void* to, kernels::D
 void StageLayer(const StepState& step, int layer, const Scores& scores) {
   const dataplane::SessionView& view = step.session->view();
   const kernels::Geometry& geometry = view.shape.geometry;
-  const auto type = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32
-                                                         : kernels::Dtype::kBF16;
+  const auto type =
+      scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16;
   for (int r = 0; r < step.row_count; ++r) {
     const StepRowState& row = step.rows[r];
     if (!row.observe) continue;
     const int32_t dropped = row.sparse() ? row.blocks - row.counts[layer] : 0;
     for (uint32_t draft = 0; draft < row.next_n; ++draft) {
-      const int64_t visible =
-          kernels::VisibleSlots(row.position + draft, geometry.tokens_per_slot);
+      const int64_t visible = kernels::VisibleSlots(row.position + draft, geometry.tokens_per_slot);
       const int64_t count = std::max<int64_t>(visible - int64_t{dropped} * geometry.block, 0);
       const int64_t offset = r * scores.row_stride + draft * scores.draft_stride;
       CopyScores(static_cast<const std::byte*>(scores.data) + offset * kernels::DtypeBytes(type),

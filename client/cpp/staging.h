@@ -8,8 +8,8 @@
 
 namespace spin::internal {
 
-// Copies one layer's scores of the observed rows into the session's staging area, where they outlive the layer. Row i of the
-// step goes to row i of the area.
+// Copies one layer's scores of the observed rows into the session's staging area, where they
+// outlive the layer. Row i of the step goes to row i of the area.
 void StageLayer(const StepState& step, int layer, const Scores& scores);
 
 }  // namespace spin::internal

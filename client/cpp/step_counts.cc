@@ -11,18 +11,28 @@ using Snapshot = dataplane::TimeHistogram::Snapshot;
 // The contract's name for a reason that is a fallback.
 v1::FallbackReason ToProto(Reason reason) {
   switch (reason) {
-    case Reason::kCold: return v1::FALLBACK_REASON_COLD;
-    case Reason::kNoSidecar: return v1::FALLBACK_REASON_NO_SIDECAR;
-    case Reason::kDeadline: return v1::FALLBACK_REASON_DEADLINE;
-    case Reason::kEpoch: return v1::FALLBACK_REASON_EPOCH;
-    case Reason::kCapacity: return v1::FALLBACK_REASON_CAPACITY;
-    case Reason::kStale: return v1::FALLBACK_REASON_STALE;
-    case Reason::kPosition: return v1::FALLBACK_REASON_POSITION;
-    case Reason::kInvalid: return v1::FALLBACK_REASON_INVALID;
-    case Reason::kInternal: return v1::FALLBACK_REASON_INTERNAL;
+    case Reason::kCold:
+      return v1::FALLBACK_REASON_COLD;
+    case Reason::kNoSidecar:
+      return v1::FALLBACK_REASON_NO_SIDECAR;
+    case Reason::kDeadline:
+      return v1::FALLBACK_REASON_DEADLINE;
+    case Reason::kEpoch:
+      return v1::FALLBACK_REASON_EPOCH;
+    case Reason::kCapacity:
+      return v1::FALLBACK_REASON_CAPACITY;
+    case Reason::kStale:
+      return v1::FALLBACK_REASON_STALE;
+    case Reason::kPosition:
+      return v1::FALLBACK_REASON_POSITION;
+    case Reason::kInvalid:
+      return v1::FALLBACK_REASON_INVALID;
+    case Reason::kInternal:
+      return v1::FALLBACK_REASON_INTERNAL;
     case Reason::kNone:
     case Reason::kAudit:
-    case Reason::kOff: break;
+    case Reason::kOff:
+      break;
   }
   return v1::FALLBACK_REASON_UNSPECIFIED;
 }
@@ -40,7 +50,8 @@ StepCounts::Baseline StepCounts::Now() const {
   Baseline now;
   now.steps = steps_.load(std::memory_order_relaxed);
   now.unobserved_blocks = unobserved_blocks_.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < now.rows.size(); ++i) now.rows[i] = rows_[i].load(std::memory_order_relaxed);
+  for (size_t i = 0; i < now.rows.size(); ++i)
+    now.rows[i] = rows_[i].load(std::memory_order_relaxed);
   now.observe = observe_time_.Read();
   now.predict = predict_time_.Read();
   return now;

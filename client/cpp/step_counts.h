@@ -13,8 +13,8 @@
 
 namespace spin::internal {
 
-// What the client counts. Written by the decode loop, read from anywhere; no locks. Totals of the whole Session, and per
-// life of it for the reports (spind adds lives up itself).
+// What the client counts. Written by the decode loop, read from anywhere; no locks. Totals of the
+// whole Session, and per life of it for the reports (spind adds lives up itself).
 class StepCounts {
  public:
   void CountRow(Reason reason) { Bump(rows_[static_cast<size_t>(reason)], 1); }
@@ -25,12 +25,15 @@ class StepCounts {
     observe_time_.Add(observe);
     predict_time_.Add(predict);
   }
-  void CountRpc(absl::Duration duration) { Bump(rpc_nanoseconds_, absl::ToInt64Nanoseconds(duration)); }
+  void CountRpc(absl::Duration duration) {
+    Bump(rpc_nanoseconds_, absl::ToInt64Nanoseconds(duration));
+  }
 
   SessionStats Stats() const;
 
-  // What this life of the session has to report so far, with what was counted while there was none. `inline_executor` says
-  // whether steps and times are the client's to report. For the link's thread alone.
+  // What this life of the session has to report so far, with what was counted while there was none.
+  // `inline_executor` says whether steps and times are the client's to report. For the link's
+  // thread alone.
   v1::ClientReport Report(bool inline_executor);
 
   // A new life begins at spind, whose totals start at 0. For the link's thread alone.

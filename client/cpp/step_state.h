@@ -24,10 +24,10 @@ struct StepRowState {
   uint32_t next_next_n = 1;
   uint32_t accepted = 1;
   Reason reason = Reason::kNone;
-  bool observe = false;    // its scores enter the state
-  bool resync = false;     // it goes on after a gap
-  uint32_t buffer = 0;     // of the list in force
-  int32_t blocks = 0;      // B
+  bool observe = false;         // its scores enter the state
+  bool resync = false;          // it goes on after a gap
+  uint32_t buffer = 0;          // of the list in force
+  int32_t blocks = 0;           // B
   std::vector<int32_t> kept;    // [layers][max_blocks], a private copy of the lists
   std::vector<int32_t> counts;  // [layers] entries of each list
 
@@ -37,13 +37,14 @@ struct StepRowState {
   }
 };
 
-// The step in progress of a session. Reused from step to step, so that the decode loop allocates nothing once warm.
+// The step in progress of a session. Reused from step to step, so that the decode loop allocates
+// nothing once warm.
 struct StepState {
   std::shared_ptr<OpenedSession> session;  // null: no spind; holds the mapping while the step runs
   std::shared_ptr<const PolicyInForce> policy;
-  uint64_t serial = 0;                     // of the step; a Step with another one is void
+  uint64_t serial = 0;  // of the step; a Step with another one is void
   bool active = false;
-  bool broken = false;                     // something failed: do not observe
+  bool broken = false;  // something failed: do not observe
   int row_count = 0;
   int layers_taken = 0;
   std::vector<bool> layer_taken;           // [layers]
@@ -51,8 +52,8 @@ struct StepState {
   std::vector<kernels::ScoredRow> scored;  // rows that are observed
   std::vector<kernels::ScoredRow> audited;
   std::vector<kernels::Row> next;
-  std::vector<int32_t> identity;           // 0, 1, 2, ... [max_blocks]
-  absl::Duration observe_time;             // spent so far
+  std::vector<int32_t> identity;  // 0, 1, 2, ... [max_blocks]
+  absl::Duration observe_time;    // spent so far
   absl::Duration predict_time;
 };
 

@@ -3,9 +3,10 @@
 
 #pragma once
 
-// Compiles a function once per x86 vector width and picks at load time. Results do not depend on the
-// choice: the reference uses no FMA, and every reduction in it (max, counts) is order-independent.
-// Sanitizers run before the loader could resolve such a function, so they get the plain one.
+// Compiles a function once per x86 vector width and picks at load time. Results do not depend on
+// the choice: the reference uses no FMA, and every reduction in it (max, counts) is
+// order-independent. Sanitizers run before the loader could resolve such a function, so they get
+// the plain one.
 #if defined(__x86_64__) && defined(__linux__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #define SPIN_CPU_CLONES \

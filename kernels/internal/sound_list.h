@@ -7,7 +7,8 @@
 
 namespace spin::kernels::internal {
 
-// Lists lie in memory that another process can write to: one that is not ascending within the context is not used.
+// Lists lie in memory that another process can write to: one that is not ascending within the
+// context is not used.
 inline bool IsSoundList(const int32_t* kept, int32_t count, int32_t blocks) {
   if (count < 0 || count > blocks) return false;
   int32_t last = -1;

@@ -19,14 +19,15 @@ struct StateRun {
   int64_t slots;  // at least 1
 };
 
-// The longest run that starts at `slot`, ends before `end` and crosses no page, for a query at `query`.
+// The longest run that starts at `slot`, ends before `end` and crosses no page, for a query at
+// `query`.
 template <typename T>
 SPIN_ALWAYS_INLINE StateRun<T> RunAt(const StateView& state, const RequestRecord& record,
                                      const Geometry& g, int32_t layer, int64_t slot, int64_t end,
                                      int64_t query) {
   const int64_t distance = query - slot;
-  const int64_t slots = std::min({end - slot, kPageSlots - slot % kPageSlots,
-                                  distance % kPageSlots + 1});
+  const int64_t slots =
+      std::min({end - slot, kPageSlots - slot % kPageSlots, distance % kPageSlots + 1});
   std::byte* v = PageAt(state, record, slot / kPageSlots) + VOffset(g, layer, slot);
   std::byte* d = PageAt(state, record, distance / kPageSlots) + DOffset(g, layer, distance);
   return {reinterpret_cast<T*>(v), reinterpret_cast<T*>(d), slots};

@@ -10,7 +10,8 @@
 namespace spin {
 namespace {
 
-// Both executors, any number of times, with drafts, exploration and audits: the same lists, to the block.
+// Both executors, any number of times, with drafts, exploration and audits: the same lists, to the
+// block.
 class ExecutorsTest : public SessionFixture {
  protected:
   using Lists = std::vector<std::vector<std::vector<int32_t>>>;

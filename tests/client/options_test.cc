@@ -17,7 +17,11 @@ using ::testing::StartsWith;
 
 SessionOptions Good() {
   SessionOptions options;
-  options.model = {.name = "m", .layers = 2, .block_slots = 64, .topk = 512, .tokens_per_slot = 1,
+  options.model = {.name = "m",
+                   .layers = 2,
+                   .block_slots = 64,
+                   .topk = 512,
+                   .tokens_per_slot = 1,
                    .max_slots = 8192};
   return options;
 }
@@ -55,7 +59,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"policy.exploration", [](auto& o) { o.policy.exploration = -0.1; }},
         BadOption{"policy.decay", [](auto& o) { o.policy.decay = 1.0; }},
         BadOption{"policy.layer_sparsity", [](auto& o) { o.policy.layer_sparsity = {0.1}; }},
-        BadOption{"policy.layer_sparsity[1]", [](auto& o) { o.policy.layer_sparsity = {0.1, 1.0}; }},
+        BadOption{"policy.layer_sparsity[1]",
+                  [](auto& o) {
+                    o.policy.layer_sparsity = {0.1, 1.0};
+                  }},
         BadOption{"step_timeout", [](auto& o) { o.step_timeout = absl::InfiniteDuration(); }},
         BadOption{"control_timeout", [](auto& o) { o.control_timeout = absl::ZeroDuration(); }}));
 

@@ -40,8 +40,12 @@ class SessionFixture : public ::testing::Test {
   SessionOptions Options(Executor executor = Executor::kInline) {
     SessionOptions options;
     options.socket = folder_.File("s");
-    options.model = {.name = "toy", .layers = kLayers, .block_slots = 64, .topk = 128,
-                     .tokens_per_slot = 1, .max_slots = kMaxSlots};
+    options.model = {.name = "toy",
+                     .layers = kLayers,
+                     .block_slots = 64,
+                     .topk = 128,
+                     .tokens_per_slot = 1,
+                     .max_slots = kMaxSlots};
     options.max_requests = 4;
     options.max_next_n = max_next_n_;
     options.executor = executor;

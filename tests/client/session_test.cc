@@ -181,8 +181,8 @@ TEST_P(SessionTest, BadRowsKeepAllBlocksAndLeaveOthersAlone) {
   const Request never_opened;
   engine.RunStep(*session, {{&good, 4000}, {&other, 300}});
   engine.RunStep(*session, {{&good, 4001}, {&good, 4001}, {&never_opened, 10}, {nullptr, 5}});
-  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone, Reason::kInvalid, Reason::kInvalid,
-                                            Reason::kInvalid));
+  EXPECT_THAT(engine.reasons(),
+              ElementsAre(Reason::kNone, Reason::kInvalid, Reason::kInvalid, Reason::kInvalid));
   engine.RunStep(*session, {{&good, 4002}, {&other, 301}});
   EXPECT_THAT(engine.reasons(), Each(Reason::kNone));
 }
@@ -314,7 +314,8 @@ TEST_F(SessionCreateTest, AnotherDeviceThanSpindsIsExplained) {
   const auto session = Session::Create(options);
   EXPECT_TRUE(Eventually([&] {
     return absl::IsFailedPrecondition((*session)->status()) &&
-           absl::StrContains((*session)->status().message(), "device_uuid: the engine runs on GPU-12345678");
+           absl::StrContains((*session)->status().message(),
+                             "device_uuid: the engine runs on GPU-12345678");
   })) << (*session)->status();
 }
 

@@ -18,12 +18,12 @@ namespace {
 class StagingTest : public SessionFixture,
                     public ::testing::WithParamInterface<std::pair<ElementType, ElementType>> {};
 
-INSTANTIATE_TEST_SUITE_P(
-    Types, StagingTest,
-    ::testing::Values(std::pair(ElementType::kFloat32, ElementType::kFloat32),
-                      std::pair(ElementType::kFloat32, ElementType::kBFloat16),
-                      std::pair(ElementType::kBFloat16, ElementType::kFloat32),
-                      std::pair(ElementType::kBFloat16, ElementType::kBFloat16)));
+INSTANTIATE_TEST_SUITE_P(Types, StagingTest,
+                         ::testing::Values(std::pair(ElementType::kFloat32, ElementType::kFloat32),
+                                           std::pair(ElementType::kFloat32, ElementType::kBFloat16),
+                                           std::pair(ElementType::kBFloat16, ElementType::kFloat32),
+                                           std::pair(ElementType::kBFloat16,
+                                                     ElementType::kBFloat16)));
 
 TEST_P(StagingTest, AStepRunsAndCountsItsScores) {
   const auto [engine_type, staged_type] = GetParam();
@@ -36,8 +36,8 @@ TEST_P(StagingTest, AStepRunsAndCountsItsScores) {
   wide[3] = std::numeric_limits<float>::quiet_NaN();
   std::vector<kernels::Bf16> narrow(kMaxSlots, kernels::FromFloat<kernels::Bf16>(-0.5f));
   narrow[3] = {0x7fff};
-  const void* data = engine_type == ElementType::kFloat32 ? static_cast<const void*>(wide.data())
-                                                          : narrow.data();
+  const void* data =
+      engine_type == ElementType::kFloat32 ? static_cast<const void*>(wide.data()) : narrow.data();
   for (int64_t position : {1000, 1001}) {
     Step step = session->BeginStep({{&request, position}});
     for (int layer = 0; layer < kLayers; ++layer) step.PutScores(layer, {data, engine_type});

@@ -11,8 +11,8 @@
 
 namespace spin {
 
-// A made-up indexer: the score of a slot for the query at a position. Mostly stable per slot and per distance, as in a real
-// model, and often negative.
+// A made-up indexer: the score of a slot for the query at a position. Mostly stable per slot and
+// per distance, as in a real model, and often negative.
 inline float ToyScore(int layer, int64_t position, int64_t slot) {
   const auto s = static_cast<double>(slot);
   const auto p = static_cast<double>(position);
@@ -20,11 +20,15 @@ inline float ToyScore(int layer, int64_t position, int64_t slot) {
                             0.1 * std::sin(s * 3.7 + p * 1.3) - 1.0);
 }
 
-// Scores what a step asks for, as an engine would: compacted, in list order, one buffer reused from layer to layer.
+// Scores what a step asks for, as an engine would: compacted, in list order, one buffer reused from
+// layer to layer.
 class ToyEngine {
  public:
   ToyEngine(int layers, int block, int64_t max_slots, int max_rows, int max_next_n)
-      : layers_(layers), block_(block), draft_stride_(max_slots), row_stride_(max_slots * max_next_n),
+      : layers_(layers),
+        block_(block),
+        draft_stride_(max_slots),
+        row_stride_(max_slots * max_next_n),
         buffer_(static_cast<size_t>(row_stride_ * max_rows)) {}
 
   // Scores one layer of all rows and hands it back.

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Proves that the installed package compiles, links and runs: asks for a session with a bad option, which
-// needs no spind, and expects to be told so.
+// Proves that the installed package compiles, links and runs: asks for a session with a bad option,
+// which needs no spind, and expects to be told so.
 #include <iostream>
 
 #include "spin/session.h"

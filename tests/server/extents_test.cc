@@ -55,7 +55,8 @@ TEST(ExtentAllocatorTest, NeighboursMergeInAnyOrderOfFreeing) {
   ExtentAllocator extents(0, 64 * 256);
   for (int round = 0; round < 200; ++round) {
     std::vector<Extent> held;
-    while (auto extent = extents.Allocate(256 * (1 + random() % 5))) held.push_back(*std::move(extent));
+    while (auto extent = extents.Allocate(256 * (1 + random() % 5)))
+      held.push_back(*std::move(extent));
     std::shuffle(held.begin(), held.end(), random);
     held.clear();
     ASSERT_TRUE(extents.Allocate(64 * 256).has_value()) << "round " << round;

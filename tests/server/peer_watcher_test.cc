@@ -17,14 +17,16 @@ namespace {
 class PeerWatcherTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    watcher_ = *PeerWatcher::Create({.on_hangup = [this](uint64_t connection) {
-                                       hung_up_connection_ = connection;
-                                       if (!hung_up_.HasBeenNotified()) hung_up_.Notify();
-                                     },
-                                     .on_exit = [this](pid_t pid) {
-                                       exited_pid_ = pid;
-                                       exited_.Notify();
-                                     }});
+    watcher_ = *PeerWatcher::Create({.on_hangup =
+                                         [this](uint64_t connection) {
+                                           hung_up_connection_ = connection;
+                                           if (!hung_up_.HasBeenNotified()) hung_up_.Notify();
+                                         },
+                                     .on_exit =
+                                         [this](pid_t pid) {
+                                           exited_pid_ = pid;
+                                           exited_.Notify();
+                                         }});
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends_), 0);
   }
   void TearDown() override {

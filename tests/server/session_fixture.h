@@ -23,7 +23,10 @@ class SessionFixture : public ::testing::Test {
   static constexpr uint64_t kSlabBytes = 64 << 20;
 
   static dataplane::SessionShape SmallShape() {
-    return {.geometry = {.layers = 2, .block = 64, .topk = 64, .tokens_per_slot = 1,
+    return {.geometry = {.layers = 2,
+                         .block = 64,
+                         .topk = 64,
+                         .tokens_per_slot = 1,
                          .state = kernels::Dtype::kF32},
             .max_slots = 16384,
             .max_requests = 4,

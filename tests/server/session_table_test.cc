@@ -131,7 +131,8 @@ TEST_F(SessionTableTest, ScrapesAndChangesMayMeet) {
   std::atomic<bool> stop = false;
   std::thread scraper([&] {
     while (!stop) {
-      for (const auto& [model, totals] : sessions_.TotalsByModel()) ASSERT_GE(totals.open_sessions, 0);
+      for (const auto& [model, totals] : sessions_.TotalsByModel())
+        ASSERT_GE(totals.open_sessions, 0);
     }
   });
   for (int round = 0; round < 200; ++round) {

@@ -56,7 +56,8 @@ class StepExecutorTest : public SessionFixture {
   // Stages scores that depend on layer and slot.
   void Stage(int row, int draft, int64_t slots) {
     for (int layer = 0; layer < 2; ++layer) {
-      auto* scores = reinterpret_cast<float*>(session_->runner().view().StagedRow(layer, row, draft));
+      auto* scores =
+          reinterpret_cast<float*>(session_->runner().view().StagedRow(layer, row, draft));
       for (int64_t slot = 0; slot < slots; ++slot) {
         scores[slot] = std::sin(static_cast<float>(slot + 17 * layer + draft));
       }
@@ -206,7 +207,8 @@ TEST_F(StepExecutorTest, DraftsWaitForTheVerdict) {
 
   response.Clear();
   ASSERT_TRUE(executor_.CommitDrafts(*session_, commit, &response).ok());
-  EXPECT_EQ(response.results(0).error().reason(), v1::ERROR_REASON_POSITION);  // nothing waits any more
+  EXPECT_EQ(response.results(0).error().reason(),
+            v1::ERROR_REASON_POSITION);  // nothing waits any more
 }
 
 TEST_F(StepExecutorTest, AVerdictGivenWithTheStepNeedsNoCommit) {

@@ -58,19 +58,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"client_name", [](auto& r) { r.set_client_name(std::string(129, 'a')); }},
         BadField{"geometry.layers", [](auto& r) { r.mutable_geometry()->set_layers(0); }},
         BadField{"geometry.layers", [](auto& r) { r.mutable_geometry()->set_layers(129); }},
-        BadField{"geometry.block_slots", [](auto& r) { r.mutable_geometry()->set_block_slots(48); }},
-        BadField{"geometry.block_slots", [](auto& r) { r.mutable_geometry()->set_block_slots(UINT32_MAX); }},
+        BadField{"geometry.block_slots",
+                 [](auto& r) { r.mutable_geometry()->set_block_slots(48); }},
+        BadField{"geometry.block_slots",
+                 [](auto& r) { r.mutable_geometry()->set_block_slots(UINT32_MAX); }},
         BadField{"geometry.topk", [](auto& r) { r.mutable_geometry()->set_topk(0); }},
         BadField{"geometry.topk", [](auto& r) { r.mutable_geometry()->set_topk(2049); }},
-        BadField{"geometry.tokens_per_slot", [](auto& r) { r.mutable_geometry()->set_tokens_per_slot(0); }},
-        BadField{"geometry.max_slots", [](auto& r) { r.mutable_geometry()->set_max_slots(UINT64_MAX); }},
-        BadField{"geometry.max_requests", [](auto& r) { r.mutable_geometry()->set_max_requests(513); }},
+        BadField{"geometry.tokens_per_slot",
+                 [](auto& r) { r.mutable_geometry()->set_tokens_per_slot(0); }},
+        BadField{"geometry.max_slots",
+                 [](auto& r) { r.mutable_geometry()->set_max_slots(UINT64_MAX); }},
+        BadField{"geometry.max_requests",
+                 [](auto& r) { r.mutable_geometry()->set_max_requests(513); }},
         BadField{"geometry.max_next_n", [](auto& r) { r.mutable_geometry()->set_max_next_n(9); }},
-        BadField{"geometry.state_dtype", [](auto& r) { r.mutable_geometry()->set_state_dtype(v1::Dtype(77)); }},
+        BadField{"geometry.state_dtype",
+                 [](auto& r) { r.mutable_geometry()->set_state_dtype(v1::Dtype(77)); }},
         BadField{"executor", [](auto& r) { r.set_executor(v1::Executor(77)); }},
         BadField{"policy.sparsity", [](auto& r) {
-          r.mutable_policy()->set_sparsity(std::numeric_limits<double>::quiet_NaN());
-        }}));
+                   r.mutable_policy()->set_sparsity(std::numeric_limits<double>::quiet_NaN());
+                 }}));
 
 TEST(CheckOpenSessionTest, TakesAGoodOne) { EXPECT_TRUE(CheckOpenSession(Good()).ok()); }
 

@@ -13,8 +13,8 @@
 #include "absl/types/span.h"
 #include "spin/options.h"
 
-// The client library of Spin: asks spind which KV blocks each request should score in each decode step, and
-// hands the scores back.
+// The client library of Spin: asks spind which KV blocks each request should score in each decode
+// step, and hands the scores back.
 //
 //   auto session = spin::Session::Create(options);             // only bad options fail
 //   spin::Request request = (*session)->OpenRequest("chat-17", prompt_slots);
@@ -27,9 +27,9 @@
 //     step.End();
 //   }
 //
-// Nothing here throws, and every wait is bounded. Whatever goes wrong (no spind, a deadline, a restart, no
-// room, bad input) the answer is *all blocks* with a reason that is counted, so that the engine's output is
-// exactly that of a full scan; the session reconnects by itself.
+// Nothing here throws, and every wait is bounded. Whatever goes wrong (no spind, a deadline, a
+// restart, no room, bad input) the answer is *all blocks* with a reason that is counted, so that
+// the engine's output is exactly that of a full scan; the session reconnects by itself.
 namespace spin {
 
 // Why a row keeps all blocks. kNone, kAudit and kOff are not fallbacks.
@@ -60,8 +60,8 @@ class SessionImpl;
 class RequestState;
 }  // namespace internal
 
-// A request of the engine. Move-only; closes when destroyed, which never blocks the decode loop. Must not
-// outlive its session.
+// A request of the engine. Move-only; closes when destroyed, which never blocks the decode loop.
+// Must not outlive its session.
 class Request {
  public:
   Request() = default;
@@ -69,8 +69,8 @@ class Request {
   Request& operator=(Request&& other) noexcept;
   ~Request();
 
-  // OK if the request has state at spind; else why not. Such a request keeps all blocks, and is tried again
-  // in the background.
+  // OK if the request has state at spind; else why not. Such a request keeps all blocks, and is
+  // tried again in the background.
   absl::Status status() const;
 
   // Slots of context there is room for. Grows by itself ahead of need; see Session::Extend.
@@ -86,20 +86,22 @@ class Request {
 // One request in one decode step.
 struct StepRow {
   const Request* request = nullptr;
-  int64_t position = 0;  // token position of the first verifier row: the position of the newest token
-  int next_n = 1;        // verifier rows (1 + draft tokens), at position, position + 1, ...
+  int64_t position =
+      0;           // token position of the first verifier row: the position of the newest token
+  int next_n = 1;  // verifier rows (1 + draft tokens), at position, position + 1, ...
 };
 
 // The blocks to score for one row of one layer.
 struct KeptBlocks {
   absl::Span<const int32_t> blocks;  // logical block indices, ascending; all of them if `all`
   bool all = true;
-  Reason reason = Reason::kNone;     // why all of them; kNone otherwise
+  Reason reason = Reason::kNone;  // why all of them; kNone otherwise
 };
 
-// Scores of one layer: element c of verifier row d of step row r is data[r * row_stride + d * draft_stride +
-// c], strides in elements. Elements follow the row's kept blocks in order: c = j * block_slots + offset in the
-// j-th kept block; the last block of the context may be partial. Only read, only during the call.
+// Scores of one layer: element c of verifier row d of step row r is data[r * row_stride + d *
+// draft_stride + c], strides in elements. Elements follow the row's kept blocks in order: c = j *
+// block_slots + offset in the j-th kept block; the last block of the context may be partial. Only
+// read, only during the call.
 struct Scores {
   const void* data = nullptr;
   ElementType type = ElementType::kFloat32;
@@ -108,14 +110,15 @@ struct Scores {
 };
 
 struct EndOptions {
-  // Verifier rows accepted of each row, in order from the first: 1 to its next_n. Empty: all of them.
+  // Verifier rows accepted of each row, in order from the first: 1 to its next_n. Empty: all of
+  // them.
   absl::Span<const int> accepted;
   // next_n of each row's next step. Empty: the same as in this one.
   absl::Span<const int> next_n;
 };
 
-// One decode step in progress. Dropping it without End() forgets its scores; the rows then score everything in
-// their next step. Use from one thread; at most one step of a session is in progress.
+// One decode step in progress. Dropping it without End() forgets its scores; the rows then score
+// everything in their next step. Use from one thread; at most one step of a session is in progress.
 class Step {
  public:
   Step(Step&& other) noexcept : session_(other.session_), serial_(other.serial_) {
@@ -127,8 +130,8 @@ class Step {
   // The blocks to score. Valid until the step ends. Out-of-range arguments give an empty list.
   KeptBlocks Kept(int layer, int row) const;
 
-  // Hands back the scores of a layer, for all rows, right after it was scored: the buffer may be reused when the
-  // call returns. Every layer once, in any order.
+  // Hands back the scores of a layer, for all rows, right after it was scored: the buffer may be
+  // reused when the call returns. Every layer once, in any order.
   void PutScores(int layer, const Scores& scores);
 
   // Lets the scores enter the state and asks for the next step's blocks.
@@ -146,16 +149,16 @@ struct SessionStats {
   uint64_t steps = 0;
   uint64_t rows_by_reason[kReasonCount] = {};  // rows per Reason; kNone = used a prediction
   uint64_t reconnects = 0;
-  double predict_seconds = 0;                  // inline executor: in Spin's own kernels
+  double predict_seconds = 0;  // inline executor: in Spin's own kernels
   double observe_seconds = 0;
-  double rpc_seconds = 0;                      // sidecar executor: waiting for Step
+  double rpc_seconds = 0;  // sidecar executor: waiting for Step
 };
 
 // One model on one engine rank. Thread-safe, except that steps are taken one at a time.
 class Session {
  public:
-  // INVALID_ARGUMENT names a bad option. A missing spind is no error: the session then keeps all blocks and goes on
-  // trying to connect.
+  // INVALID_ARGUMENT names a bad option. A missing spind is no error: the session then keeps all
+  // blocks and goes on trying to connect.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
   ~Session();
 
@@ -165,17 +168,21 @@ class Session {
   // OK while the session is open at spind; else the last error.
   absl::Status status() const;
 
-  // Opens a request with room for `slots` slots of context; waits at most control_timeout. `key` (1 to 256
-  // bytes) is the engine's own id of the request: equal keys explore alike on all ranks. See Request::status().
+  // Opens a request with room for `slots` slots of context; waits at most control_timeout. `key` (1
+  // to 256 bytes) is the engine's own id of the request: equal keys explore alike on all ranks. See
+  // Request::status().
   Request OpenRequest(absl::string_view key, int64_t slots);
 
-  // The same, starting from the history of `parent` (parallel sampling). No step may be in progress.
+  // The same, starting from the history of `parent` (parallel sampling). No step may be in
+  // progress.
   Request ForkRequest(const Request& parent, absl::string_view key, int64_t slots);
 
-  // Makes room for `slots` slots now; waits at most control_timeout. Rarely needed: state grows by itself.
+  // Makes room for `slots` slots now; waits at most control_timeout. Rarely needed: state grows by
+  // itself.
   absl::Status Extend(const Request& request, int64_t slots);
 
-  // Starts a decode step of at most max_requests rows, each naming another request. Reads memory only: no rpc.
+  // Starts a decode step of at most max_requests rows, each naming another request. Reads memory
+  // only: no rpc.
   Step BeginStep(absl::Span<const StepRow> rows);
 
   SessionStats stats() const;
