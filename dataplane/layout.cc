@@ -41,6 +41,8 @@ SessionLayout LayoutAt(uint64_t base, const SessionShape& shape) {
   layout.timeline = cursor.Take(sizeof(Timeline));
   layout.headers = cursor.Take(2 * requests * layers * sizeof(kernels::ListHeader));
   layout.lists = cursor.Take(2 * requests * layers * blocks * sizeof(int32_t));
+  layout.masks = cursor.Take(2 * requests * layers * kernels::MaskWords(shape.max_blocks()) *
+                             sizeof(kernels::ListMask));
   if (shape.staging) {
     layout.staging_stride = blocks * shape.geometry.block;
     layout.staging = cursor.Take(layers * requests * shape.max_next_n * layout.staging_stride *

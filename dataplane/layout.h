@@ -30,6 +30,7 @@ struct SessionLayout {
   uint64_t timeline;        // uint64[2], see timeline.h
   uint64_t headers;         // ListHeader[2][R][L]
   uint64_t lists;           // int32[2][R][L][M]
+  uint64_t masks;           // ListMask[2][R][L][ceil(M / 32)]
   uint64_t staging;         // scores[L][R][D][staging_stride], or 0
   uint64_t staging_stride;  // elements: M * block, or 0
   uint64_t end;             // first byte after the region

@@ -32,8 +32,7 @@ struct RowVerdict {
   bool ok() const { return fault == RowFault::kNone; }
 };
 
-// Largest token position: exploration counters take 32 bits.
-inline constexpr int64_t kMaxPosition = (int64_t{1} << 32) - 16;
+using kernels::kMaxPosition;
 
 struct Progress {
   bool warm = false;          // at least one step was observed (or inherited from a parent)

@@ -23,7 +23,7 @@ SessionView ViewOf(std::byte* slab, uint64_t epoch, const SessionShape& shape,
   view.counters = At<kernels::LayerCounters>(slab, layout.counters);
   view.timeline = At<Timeline>(slab, layout.timeline);
   view.lists = {At<kernels::ListHeader>(slab, layout.headers), At<int32_t>(slab, layout.lists),
-                shape.max_requests, shape.geometry.layers, shape.max_blocks()};
+                At<kernels::ListMask>(slab, layout.masks), shape.max_requests, shape.geometry.layers, shape.max_blocks()};
   view.staging = shape.staging ? slab + layout.staging : nullptr;
   view.staging_stride = static_cast<int64_t>(layout.staging_stride);
   return view;

@@ -20,7 +20,9 @@ class StepRunner {
  public:
   // The device and the mapping behind the view must outlive the runner.
   StepRunner(kernels::Device* device, const SessionView& view)
-      : device_(device), view_(view), scratch_(view.shape.max_requests, view.lists.max_blocks) {}
+      : device_(device),
+        view_(view),
+        scratch_(device->SelectWorkspaceBytes(1, view.shape.max_requests, view.lists.max_blocks)) {}
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.
   absl::Status Audit(absl::Span<const kernels::ScoredRow> rows, const kernels::ScoreView& scores,

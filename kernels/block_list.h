@@ -35,11 +35,22 @@ struct ListHeader {
   uint32_t reserved;  // 0
 };
 
-// All lists of a session in the slab. `headers` and `blocks` are indexed
-// [buffer][request][layer], `blocks` with max_blocks entries each.
+// The same list as bits, 32 blocks a word, so that a kernel finds a block's place in the list
+// without a search.
+struct ListMask {
+  uint32_t kept;  // bit i: block 32 * word + i is in the list
+  uint32_t rank;  // list entries before this word
+};
+
+SPIN_HOST_DEVICE constexpr int32_t MaskWords(int32_t blocks) { return (blocks + 31) / 32; }
+
+// All lists of a session in the slab. `headers`, `blocks` and `masks` are indexed
+// [buffer][request][layer], `blocks` with max_blocks and `masks` with MaskWords(max_blocks) entries
+// each. Masks are written up to the context's last block.
 struct ListTable {
   ListHeader* headers;
   int32_t* blocks;
+  ListMask* masks;
   int32_t max_requests;
   int32_t layers;
   int32_t max_blocks;
@@ -52,6 +63,9 @@ struct ListTable {
   }
   SPIN_HOST_DEVICE int32_t* Blocks(uint32_t buffer, uint32_t request, int32_t layer) const {
     return blocks + Index(buffer, request, layer) * max_blocks;
+  }
+  SPIN_HOST_DEVICE ListMask* Masks(uint32_t buffer, uint32_t request, int32_t layer) const {
+    return masks + Index(buffer, request, layer) * MaskWords(max_blocks);
   }
 };
 

@@ -13,6 +13,10 @@ class CpuDevice final : public Device {
  public:
   absl::string_view uuid() const override { return kCpuUuid; }
 
+  int64_t SelectWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
+    return SelectWorkspaceBytesCpu(max_blocks);
+  }
+
   absl::Status Predict(const PredictParams& params, Stream) override {
     PredictCpu(params);
     return absl::OkStatus();

@@ -42,9 +42,9 @@ inline EmaWeights WeightsOf(double decay) {
   return {static_cast<float>(decay), static_cast<float>(1.0 - decay)};
 }
 
-inline float ToFloat(float value) { return value; }
+SPIN_HOST_DEVICE inline float ToFloat(float value) { return value; }
 
-inline float ToFloat(Bf16 value) {
+SPIN_HOST_DEVICE inline float ToFloat(Bf16 value) {
   const uint32_t bits = uint32_t{value.bits} << 16;
   float out;
   std::memcpy(&out, &bits, sizeof out);
@@ -52,15 +52,15 @@ inline float ToFloat(Bf16 value) {
 }
 
 template <typename T>
-T FromFloat(float value);
+SPIN_HOST_DEVICE T FromFloat(float value);
 
 template <>
-inline float FromFloat<float>(float value) {
+SPIN_HOST_DEVICE inline float FromFloat<float>(float value) {
   return value;
 }
 
 template <>
-inline Bf16 FromFloat<Bf16>(float value) {  // not for NaN
+SPIN_HOST_DEVICE inline Bf16 FromFloat<Bf16>(float value) {  // not for NaN
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return {static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};

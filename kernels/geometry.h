@@ -39,18 +39,23 @@ constexpr bool IsBlockSize(int32_t block) {
   return block == 16 || block == 32 || block == 64 || block == 128;
 }
 
+// Largest token position: exploration counters take 32 bits. So the divisions below are unsigned and
+// narrow, because every GPU thread makes some.
+inline constexpr int64_t kMaxPosition = (int64_t{1} << 32) - 16;
+
 // The slot of a token, which is also the query's coordinate q on the distance axis.
 SPIN_HOST_DEVICE constexpr int64_t QuerySlot(int64_t position, int32_t tokens_per_slot) {
-  return position / tokens_per_slot;
+  return static_cast<uint32_t>(position) / static_cast<uint32_t>(tokens_per_slot);
 }
 
 // N: the slots a query at this token position can see. A slot becomes visible with its last token.
 SPIN_HOST_DEVICE constexpr int64_t VisibleSlots(int64_t position, int32_t tokens_per_slot) {
-  return (position + 1) / tokens_per_slot;
+  return static_cast<uint32_t>(position + 1) / static_cast<uint32_t>(tokens_per_slot);
 }
 
 SPIN_HOST_DEVICE constexpr int32_t BlocksOf(int64_t slots, int32_t block) {
-  return static_cast<int32_t>((slots + block - 1) / block);
+  return static_cast<int32_t>(static_cast<uint32_t>(slots + block - 1) /
+                              static_cast<uint32_t>(block));
 }
 
 // What one row of a decode step (a request with its next_n verifier rows) looks at. `slots` and
@@ -66,7 +71,9 @@ SPIN_HOST_DEVICE constexpr RowExtent ExtentOf(int64_t position, int32_t next_n,
   const int64_t slots = VisibleSlots(position + next_n - 1, geometry.tokens_per_slot);
   const int64_t tail = slots > next_n ? slots - next_n : 0;
   const int32_t blocks = BlocksOf(slots, geometry.block);
-  return {slots, blocks, blocks - static_cast<int32_t>(tail / geometry.block)};
+  return {slots, blocks,
+          blocks - static_cast<int32_t>(static_cast<uint32_t>(tail) /
+                                        static_cast<uint32_t>(geometry.block))};
 }
 
 }  // namespace spin::kernels

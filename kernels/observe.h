@@ -27,6 +27,8 @@ struct ObserveParams {
   LayerRange layers;
   const ScoredRow* rows;  // [row_count]
   int32_t row_count;
+  int32_t max_next_n;  // at least next_n of every row
+  int32_t max_blocks;  // at least B of every row
   uint64_t epoch;
   ListTable lists;  // read for rows with Coverage::kKept
   ScoreView scores;

@@ -21,7 +21,7 @@ struct PredictParams {
   LayerRange layers;
   const Row* rows;  // [row_count]
   int32_t row_count;
-  int32_t max_blocks;    // stride of block_scores, at least B of every row
+  int32_t max_blocks;    // stride of block_scores; at least B of every row
   int64_t layer_stride;  // of block_scores, in elements; 0 lets layers share, one launch each
   float* block_scores;   // out: row r of layer l starts at l * layer_stride + r * max_blocks
 };

@@ -27,16 +27,16 @@ struct SelectParams {
   LayerRange layers;
   const Row* rows;  // [row_count]
   int32_t row_count;
-  int32_t max_blocks;         // stride of block_scores
+  int32_t max_blocks;         // stride of block_scores; at least B of every row
   int64_t layer_stride;       // of block_scores, in elements
-  const float* block_scores;  // as Predict wrote them; never NaN
+  const float* block_scores;  // as Predict wrote them; never NaN. Null: what Predict would write
   const Policy* policy;       // readable by the device
   uint64_t epoch;             // goes into the stamps
   ListTable lists;            // out
-  std::byte* workspace;       // SelectWorkspaceBytes(max_blocks), 8-byte aligned
+  std::byte* workspace;       // Device::SelectWorkspaceBytes, 8-byte aligned
 };
 
-constexpr int64_t SelectWorkspaceBytes(int32_t max_blocks) { return 8 * int64_t{max_blocks}; }
+constexpr int64_t SelectWorkspaceBytesCpu(int32_t max_blocks) { return 8 * int64_t{max_blocks}; }
 
 void SelectCpu(const SelectParams& params);
 

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "kernels/budget.h"
 #include "kernels/exploration.h"
 #include "kernels/internal/cpu_clones.h"
 #include "kernels/internal/order_key.h"
+#include "kernels/predict.h"
 
 namespace spin::kernels {
 namespace {
@@ -57,9 +59,12 @@ SPIN_CPU_CLONES void MarkLargest(const uint32_t* keys, FreeBlocks free, int32_t 
   }
 }
 
-SPIN_CPU_CLONES void KeyScores(const float* scores, FreeBlocks free, uint32_t* keys) {
+// In place: the keys take the room of the scores.
+SPIN_CPU_CLONES void KeyScores(FreeBlocks free, uint32_t* scores) {
   for (int32_t block = free.first; block < free.end; ++block) {
-    keys[block] = internal::OrderKey(scores[block]);
+    float score;
+    std::memcpy(&score, &scores[block], sizeof score);
+    scores[block] = internal::OrderKey(score);
   }
 }
 
@@ -90,7 +95,35 @@ int32_t WriteList(FreeBlocks free, int32_t blocks, const uint32_t* marks, int32_
   return count;
 }
 
-void SelectRow(const SelectParams& p, const Row& row, int32_t layer, const float* scores) {
+void WriteMasks(const int32_t* list, int32_t count, int32_t blocks, ListMask* masks) {
+  int32_t next = 0;
+  for (int32_t word = 0; word < MaskWords(blocks); ++word) {
+    masks[word] = {0, static_cast<uint32_t>(next)};
+    for (; next < count && list[next] / 32 == word; ++next) {
+      masks[word].kept |= 1u << list[next] % 32;
+    }
+  }
+}
+
+// The row's block scores into the workspace, from Predict's output or as Predict would.
+void LoadScores(const SelectParams& p, int32_t r, int32_t layer, int32_t blocks, uint32_t* out) {
+  if (p.block_scores) {
+    std::memcpy(out, p.block_scores + layer * p.layer_stride + int64_t{r} * p.max_blocks,
+                blocks * sizeof(float));
+    return;
+  }
+  PredictCpu({.geometry = p.geometry,
+              .state = p.state,
+              .layers = {layer, 1},
+              .rows = p.rows + r,
+              .row_count = 1,
+              .max_blocks = p.max_blocks,
+              .layer_stride = 0,
+              .block_scores = reinterpret_cast<float*>(out)});
+}
+
+void SelectRow(const SelectParams& p, int32_t r, int32_t layer) {
+  const Row& row = p.rows[r];
   const Geometry& g = p.geometry;
   const RowExtent extent = ExtentOf(row.position, row.next_n, g);
   const BlockBudget budget =
@@ -105,14 +138,16 @@ void SelectRow(const SelectParams& p, const Row& row, int32_t layer, const float
   std::atomic_thread_fence(std::memory_order_release);
 
   const int32_t best = budget.keep - budget.pinned - budget.explored;
-  KeyScores(scores, free, scratch.scores);
+  LoadScores(p, r, layer, extent.blocks, scratch.scores);
+  KeyScores(free, scratch.scores);
   MarkLargest(scratch.scores, free, best, scratch.scores);
   if (budget.explored > 0) {
     KeyDraws(p, row, layer, free, scratch);
     MarkLargest(scratch.draws, free, budget.explored, scratch.scores);
   }
-  header.count = WriteList(free, extent.blocks, scratch.scores,
-                           p.lists.Blocks(row.buffer, row.request, layer));
+  int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+  header.count = WriteList(free, extent.blocks, scratch.scores, list);
+  WriteMasks(list, header.count, extent.blocks, p.lists.Masks(row.buffer, row.request, layer));
   header.blocks = extent.blocks;
   header.pinned = budget.pinned;
   header.predicted = best;
@@ -128,9 +163,7 @@ void SelectRow(const SelectParams& p, const Row& row, int32_t layer, const float
 void SelectCpu(const SelectParams& p) {
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
     for (int32_t r = 0; r < p.row_count; ++r) {
-      if (p.rows[r].request == kPaddingRow) continue;
-      SelectRow(p, p.rows[r], layer,
-                p.block_scores + layer * p.layer_stride + int64_t{r} * p.max_blocks);
+      if (p.rows[r].request != kPaddingRow) SelectRow(p, r, layer);
     }
   }
 }

@@ -11,7 +11,7 @@
 // Where the two moving averages of a request lie. A request owns a list of pages; page p holds, for
 // every layer, V of the slots and D of the distances [p * kPageSlots, (p + 1) * kPageSlots):
 //
-//   page = [layers][ V: kPageSlots elements | D: kPageSlots elements ]
+//   page = [layers][ V: kPageSlots elements | D: kPageSlots elements | PageSummary, see below ]
 //
 // D is stored *reversed* inside a page, so that slots in ascending order meet both averages in
 // ascending addresses. A request grows by appending pages; nothing is ever moved.
@@ -31,8 +31,50 @@ struct RequestRecord {
   uint32_t pages[kMaxPages];  // offsets from the slab's base, in units of kPageOffsetUnit
 };
 
+// What CUDA's Observe leaves for the prediction that follows it, so that blocks that were not scored
+// need not be read again: V of such a block has not moved, so its maximum is kept, and the maxima of
+// D come out of the same pass over the scores. A cache of what V and D say; the CPU does without.
+// Numbers are bf16 bits. With query = q of the last observed verifier row,
+//
+//   S[j] for q      = max(inner[j], last[j])         S[j] for q + 1 = max(inner[j], last[j - 1])
+//
+// because a step moves D by one slot against the blocks.
+struct BlockSummary {
+  uint16_t inner;  // max of V over the block and of D over all its slots but the last
+  uint16_t last;   // D at the block's last slot
+};
+
+struct PageSummary {
+  BlockSummary blocks[64];
+  uint16_t v_max[64];  // max of V over each block
+  int64_t query;       // of page 0: the q that all pages' `blocks` of this layer belong to ...
+  int64_t slots;       // ... and the slots that were visible there. Fresh pages: see SummaryServes
+  uint8_t reserved[112];
+};
+static_assert(sizeof(PageSummary) == 512);
+
+// Pages of this geometry have a PageSummary for each layer; others have none.
+SPIN_HOST_DEVICE constexpr bool HasSummary(const Geometry& geometry) {
+  return geometry.state == Dtype::kBF16 && geometry.block == 64;
+}
+
+// Bytes of one layer in a page.
+SPIN_HOST_DEVICE constexpr int64_t LayerBytes(const Geometry& geometry) {
+  return 2 * int64_t{kPageSlots} * DtypeBytes(geometry.state) +
+         (HasSummary(geometry) ? int64_t{sizeof(PageSummary)} : 0);
+}
+
 SPIN_HOST_DEVICE constexpr int64_t PageBytes(const Geometry& geometry) {
-  return 2 * int64_t{geometry.layers} * kPageSlots * DtypeBytes(geometry.state);
+  return geometry.layers * LayerBytes(geometry);
+}
+
+// Whether a summary made at (query, slots) has the block scores of a row without drafts: its query
+// must be the same or the next, and its free blocks, those before the tail, must have been visible.
+// A fresh page serves nobody: filled with -infinity its query is negative, with 0 it has no slots.
+SPIN_HOST_DEVICE constexpr bool SummaryServes(int64_t query, int64_t slots, int64_t row_query,
+                                              const RowExtent& extent, uint32_t next_n) {
+  return next_n == 1 && query >= 0 && (row_query == query || row_query == query + 1) &&
+         int64_t{extent.blocks - extent.tail_blocks} * 64 <= slots;
 }
 
 SPIN_HOST_DEVICE constexpr int32_t PagesFor(int64_t slots) {
@@ -47,13 +89,18 @@ struct StateView {
 
 // Byte offset, from the start of its page, of V at `slot`.
 SPIN_HOST_DEVICE constexpr int64_t VOffset(const Geometry& g, int32_t layer, int64_t slot) {
-  return (2 * int64_t{layer} * kPageSlots + slot % kPageSlots) * DtypeBytes(g.state);
+  return layer * LayerBytes(g) + slot % kPageSlots * DtypeBytes(g.state);
 }
 
 // Byte offset, from the start of its page, of D at `distance` = q - slot.
 SPIN_HOST_DEVICE constexpr int64_t DOffset(const Geometry& g, int32_t layer, int64_t distance) {
-  return ((2 * int64_t{layer} + 1) * kPageSlots + (kPageSlots - 1 - distance % kPageSlots)) *
-         DtypeBytes(g.state);
+  return layer * LayerBytes(g) +
+         (2 * kPageSlots - 1 - distance % kPageSlots) * DtypeBytes(g.state);
+}
+
+// Byte offset, from the start of a page, of the summary of a layer; only if HasSummary.
+SPIN_HOST_DEVICE constexpr int64_t SummaryOffset(const Geometry& g, int32_t layer) {
+  return layer * LayerBytes(g) + 2 * int64_t{kPageSlots} * DtypeBytes(g.state);
 }
 
 // Address of page `page` of the request at `record`.

@@ -36,6 +36,7 @@ dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
           .timeline = layout.timeline(),
           .headers = layout.headers(),
           .lists = layout.lists(),
+          .masks = layout.masks(),
           .staging = layout.staging(),
           .staging_stride = layout.staging_stride(),
           .end = 0};
@@ -49,7 +50,7 @@ absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
   const bool same = layout.layout_version() == dataplane::kLayoutVersion &&
                     layout.counters() == mine.counters && layout.timeline() == mine.timeline &&
                     layout.headers() == mine.headers && layout.lists() == mine.lists &&
-                    layout.staging() == mine.staging &&
+                    layout.masks() == mine.masks && layout.staging() == mine.staging &&
                     layout.staging_stride() == mine.staging_stride;
   if (same && mine.end <= opened.slab().bytes()) return absl::OkStatus();
   return absl::FailedPreconditionError(

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/host_device.h"
+
 namespace spin::kernels::internal {
 
 // Integers in the order of the floats: a < b exactly if OrderKey(a) < OrderKey(b). -0 and +0 are
 // equal; NaN is below -infinity.
-inline uint32_t OrderKey(float value) {
+SPIN_HOST_DEVICE inline uint32_t OrderKey(float value) {
   if (value != value) return 0;
   value += 0.0f;  // -0 becomes +0
   uint32_t bits;

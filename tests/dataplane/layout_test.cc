@@ -48,6 +48,7 @@ std::vector<Region> Regions(const SessionLayout& layout, const SessionShape& sha
       {layout.timeline, sizeof(Timeline)},
       {layout.headers, 2 * requests * layers * sizeof(kernels::ListHeader)},
       {layout.lists, 2 * requests * layers * blocks * 4},
+      {layout.masks, 2 * requests * layers * ((blocks + 31) / 32) * 8},
   };
   if (shape.staging) {
     const uint64_t element = shape.scores == Dtype::kF32 ? 4 : 2;

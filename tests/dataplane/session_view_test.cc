@@ -41,13 +41,16 @@ TEST_F(SessionViewTest, ArraysLieWhereTheLayoutSays) {
   EXPECT_EQ(view_.state().records, view_.records);
 }
 
-TEST_F(SessionViewTest, LastListEndsWhereTheStagingAreaBegins) {
+TEST_F(SessionViewTest, LastListEndsWhereTheMasksBeginAndTheyWhereTheStagingAreaBegins) {
   const kernels::ListTable& lists = view_.lists;
   EXPECT_EQ(lists.max_blocks, 16);
   EXPECT_EQ(lists.Header(1, 2, 1) - lists.headers, 2 * 3 * 2 - 1);
-  const uint64_t end = OffsetOf(lists.Blocks(1, 2, 1)) + 16 * sizeof(int32_t);
-  EXPECT_LE(end, layout_.staging);
-  EXPECT_GT(end + 256, layout_.staging);
+  const uint64_t lists_end = OffsetOf(lists.Blocks(1, 2, 1)) + 16 * sizeof(int32_t);
+  EXPECT_LE(lists_end, layout_.masks);
+  EXPECT_GT(lists_end + 256, layout_.masks);
+  const uint64_t masks_end = OffsetOf(lists.Masks(1, 2, 1)) + sizeof(kernels::ListMask);
+  EXPECT_LE(masks_end, layout_.staging);
+  EXPECT_GT(masks_end + 256, layout_.staging);
 }
 
 TEST_F(SessionViewTest, StagedRowsFollowOneAnother) {

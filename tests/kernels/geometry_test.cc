@@ -80,7 +80,7 @@ TEST(GeometryTest, LargestRequestFitsItsRecord) {
 }
 
 TEST(GeometryTest, PageHoldsVThenReversedDOfEachLayer) {
-  Geometry g = Shape(64, 1);
+  Geometry g = Shape(32, 1);
   g.layers = 3;
   g.state = Dtype::kBF16;
   EXPECT_EQ(PageBytes(g), 3 * 2 * 4096 * 2);
@@ -89,6 +89,37 @@ TEST(GeometryTest, PageHoldsVThenReversedDOfEachLayer) {
   EXPECT_EQ(VOffset(g, 2, 0), 2 * 2 * 4096 * 2);
   g.state = Dtype::kF32;
   EXPECT_EQ(DOffset(g, 2, 0), (2 * 2 * 4096 + 4096 + 4095) * 4);
+}
+
+TEST(GeometryTest, SummariesFollowTheAveragesOfTheirLayer) {
+  Geometry g = Shape(64, 1);
+  g.layers = 3;
+  g.state = Dtype::kF32;
+  EXPECT_FALSE(HasSummary(g));
+  g.state = Dtype::kBF16;
+  ASSERT_TRUE(HasSummary(g));
+  EXPECT_EQ(SummaryOffset(g, 0), 2 * 4096 * 2);
+  EXPECT_EQ(VOffset(g, 1, 0), 2 * 4096 * 2 + 512);
+  EXPECT_EQ(PageBytes(g), 3 * (2 * 4096 * 2 + 512));
+}
+
+TEST(GeometryTest, SummaryServesTheSameQueryAndTheNextOfARowWithoutDrafts) {
+  const Geometry g = Shape(64, 1);
+  const RowExtent extent = ExtentOf(200, 1, g);  // 201 slots in 4 blocks, the last is the tail
+  EXPECT_TRUE(SummaryServes(200, 201, 200, extent, 1));
+  EXPECT_TRUE(SummaryServes(199, 200, 200, extent, 1));
+  EXPECT_FALSE(SummaryServes(198, 199, 200, extent, 1));
+  EXPECT_FALSE(SummaryServes(201, 202, 200, extent, 1));
+  EXPECT_FALSE(SummaryServes(200, 201, 200, extent, 2));
+  EXPECT_TRUE(SummaryServes(199, 192, 200, extent, 1));
+  EXPECT_FALSE(SummaryServes(199, 191, 200, extent, 1));  // has not seen a free block to its end
+}
+
+TEST(GeometryTest, SummaryOfAFreshPageServesNobody) {
+  const RowExtent extent = ExtentOf(64, 1, Shape(64, 1));  // one free block
+  const auto cold = static_cast<int64_t>(0xff80ff80ff80ff80u);
+  EXPECT_FALSE(SummaryServes(cold, cold, 64, extent, 1));
+  EXPECT_FALSE(SummaryServes(0, 0, 0, extent, 1));
 }
 
 }  // namespace

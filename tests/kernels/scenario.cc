@@ -27,8 +27,9 @@ std::vector<int32_t> AllBlocks(int32_t count) {
 
 }  // namespace
 
-Scenario::Scenario(const TestDevice& device, uint64_t seed)
+Scenario::Scenario(const TestDevice& device, uint64_t seed, Kind kind)
     : random_(seed),
+      kind_(kind),
       score_dtype_(OneOf({Dtype::kF32, Dtype::kBF16})),
       score_kind_(static_cast<int>(Below(4))),
       decay_(OneOf({0.0, 0.3, 0.5, 0.7, 0.9})),
@@ -48,10 +49,11 @@ Scenario::Scenario(const TestDevice& device, uint64_t seed)
 
 SessionOptions Scenario::DrawOptions() {
   return {.geometry = {.layers = static_cast<int32_t>(1 + Below(3)),
-                       .block = OneOf({16, 32, 64, 128}),
+                       .block = kind_ == Kind::kDecode ? 64 : OneOf({16, 32, 64, 128}),
                        .topk = OneOf({1, 30, 64, 100, 2048}),
                        .tokens_per_slot = OneOf({1, 1, 3, 4}),
-                       .state = OneOf({Dtype::kF32, Dtype::kBF16})},
+                       .state = kind_ == Kind::kDecode ? Dtype::kBF16
+                                                       : OneOf({Dtype::kF32, Dtype::kBF16})},
           .max_requests = static_cast<int32_t>(1 + Below(3)),
           .max_slots = kMaxContext,
           .zero_init = Below(6) == 0,
@@ -80,7 +82,11 @@ void Scenario::Step() {
   DrawRows();
   session_.Predict(rows_);
   CheckBlockScores();
-  session_.Select(rows_, policy_);
+  if (Below(2) == 0) {
+    session_.Select(rows_, policy_);
+  } else {
+    session_.SelectFromState(rows_, policy_);
+  }
   CheckLists();
   DrawVerdictsAndScores();
   CheckAudit();
@@ -95,7 +101,8 @@ void Scenario::DrawRows() {
   for (uint32_t i = 0; i < requests_.size(); ++i) {
     if (Below(4) == 0) continue;
     Row row = RowAt(0, static_cast<uint32_t>(1 + Below(kMaxNextN)));
-    Advance(requests_[i], row.next_n);
+    if (kind_ == Kind::kDecode && Below(8) > 0) row.next_n = 1;
+    if (kind_ == Kind::kAny || Below(16) == 0) Advance(requests_[i], row.next_n);
     session_.Grow(i, (requests_[i].position + row.next_n) / options_.geometry.tokens_per_slot + 1);
     row.request = i;
     row.position = requests_[i].position;
@@ -141,6 +148,8 @@ void Scenario::CheckLists() {
           options_.geometry, policy_);
       const StoredList list = session_.List(row.buffer, row.request, layer);
       ASSERT_EQ(list.blocks, expected.blocks) << "position " << row.position << ", layer " << layer;
+      ASSERT_EQ(session_.MaskedBlocks(row.buffer, row.request, layer, list.header.blocks),
+                expected.blocks);
       ASSERT_EQ(list.header.blocks, static_cast<int32_t>(scores.size()));
       ASSERT_EQ(list.header.pinned, expected.pinned);
       ASSERT_EQ(list.header.predicted, expected.predicted);
@@ -167,7 +176,7 @@ void Scenario::DrawVerdictsAndScores() {
     row.request = rows_[r].request;
     row.buffer = rows_[r].buffer;
     row.accepted = static_cast<uint32_t>(Below(row.next_n + 1));
-    row.coverage = OneOf({Coverage::kAll, Coverage::kKept});
+    row.coverage = OneOf({Coverage::kAll, Coverage::kKept, Coverage::kKept});
     row.score_row = static_cast<uint32_t>(row_count - 1 - r);
     scored_.push_back(row);
     if (row.request == kPaddingRow) continue;

@@ -16,7 +16,12 @@ namespace spin::kernels {
 // policy, context lengths, drafts, verdicts and scores are all drawn from the seed.
 class Scenario {
  public:
-  Scenario(const TestDevice& device, uint64_t seed);
+  enum class Kind {
+    kAny,     // of every shape, with drafts and jumps
+    kDecode,  // bf16 in blocks of 64, mostly token by token: where pages have summaries that serve
+  };
+
+  Scenario(const TestDevice& device, uint64_t seed, Kind kind = Kind::kAny);
 
   // One decode step of some requests; fails the test where device and model differ.
   void Step();
@@ -47,6 +52,7 @@ class Scenario {
   void CheckStateAndCounters();
 
   std::mt19937_64 random_;
+  const Kind kind_;
   Dtype score_dtype_;
   int score_kind_;
   double decay_;

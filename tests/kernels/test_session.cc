@@ -30,9 +30,11 @@ TestSession::TestSession(const TestDevice& device, const SessionOptions& options
       records_(device, host_records_),
       headers_(device, std::vector<ListHeader>(2 * options.max_requests * options.geometry.layers)),
       blocks_(device, headers_.size() * max_blocks_),
+      masks_(device, headers_.size() * MaskWords(max_blocks_)),
       block_scores_(device,
                     size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
-      workspace_(device, SelectWorkspaceBytes(max_blocks_)),
+      workspace_(device, device->SelectWorkspaceBytes(options.geometry.layers,
+                                                      options.max_requests, max_blocks_)),
       counters_(device, std::vector<LayerCounters>(options.geometry.layers)) {
   slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));
   const int64_t stride = PageBytes(options.geometry) + kGap;
@@ -89,7 +91,8 @@ void TestSession::WriteRecord(uint32_t request) {
 }
 
 ListTable TestSession::lists() const {
-  return {headers_.data(), blocks_.data(), options_.max_requests, geometry().layers, max_blocks_};
+  return {headers_.data(),       blocks_.data(),    masks_.data(),
+          options_.max_requests, geometry().layers, max_blocks_};
 }
 
 void TestSession::Predict(const std::vector<Row>& rows) { Predict(rows, all_layers()); }
@@ -112,6 +115,15 @@ void TestSession::Select(const std::vector<Row>& rows, const Policy& policy) {
 }
 
 void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, LayerRange layers) {
+  Select(rows, policy, layers, block_scores_.data());
+}
+
+void TestSession::SelectFromState(const std::vector<Row>& rows, const Policy& policy) {
+  Select(rows, policy, all_layers(), nullptr);
+}
+
+void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, LayerRange layers,
+                         const float* block_scores) {
   const DeviceArray<Row> device_rows(device_, rows);
   const DeviceArray<Policy> device_policy(device_, std::vector<Policy>{policy});
   device_.Finish(device_->Select({.geometry = geometry(),
@@ -121,7 +133,7 @@ void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, Lay
                                   .row_count = static_cast<int32_t>(rows.size()),
                                   .max_blocks = max_blocks_,
                                   .layer_stride = static_cast<int64_t>(rows.size()) * max_blocks_,
-                                  .block_scores = block_scores_.data(),
+                                  .block_scores = block_scores,
                                   .policy = device_policy.data(),
                                   .epoch = kEpoch,
                                   .lists = lists(),
@@ -143,6 +155,8 @@ void TestSession::Observe(const std::vector<ScoredRow>& rows, const ScoreTensor&
                                    .layers = layers,
                                    .rows = device_rows.data(),
                                    .row_count = static_cast<int32_t>(rows.size()),
+                                   .max_next_n = kMaxNextN,
+                                   .max_blocks = max_blocks_,
                                    .epoch = kEpoch,
                                    .lists = lists(),
                                    .scores = {data.data(), scores.dtype, scores.layer_stride,
@@ -196,6 +210,20 @@ StoredList TestSession::List(uint32_t buffer, uint32_t request, int32_t layer) {
   return {header, blocks_.Download(index * max_blocks_, count)};
 }
 
+std::vector<int32_t> TestSession::MaskedBlocks(uint32_t buffer, uint32_t request, int32_t layer,
+                                               int32_t blocks) {
+  const int64_t at = lists().Index(buffer, request, layer) * MaskWords(max_blocks_);
+  const std::vector<ListMask> masks = masks_.Download(at, MaskWords(blocks));
+  std::vector<int32_t> out;
+  for (size_t word = 0; word < masks.size(); ++word) {
+    EXPECT_EQ(masks[word].rank, out.size());
+    for (int32_t bit = 0; bit < 32; ++bit) {
+      if (masks[word].kept >> bit & 1) out.push_back(static_cast<int32_t>(word) * 32 + bit);
+    }
+  }
+  return out;
+}
+
 void TestSession::SetHeader(uint32_t buffer, uint32_t request, int32_t layer,
                             const ListHeader& header) {
   headers_.Upload({header}, lists().Index(buffer, request, layer));
@@ -203,9 +231,10 @@ void TestSession::SetHeader(uint32_t buffer, uint32_t request, int32_t layer,
 
 std::vector<float> TestSession::Average(uint32_t request, int32_t layer, bool by_distance) {
   const int64_t bytes = kPageSlots * DtypeBytes(geometry().state);
+  const int64_t offset = layer * LayerBytes(geometry()) + (by_distance ? bytes : 0);
   std::vector<float> out;
   for (const uint32_t page : pages_[request]) {
-    const int64_t at = int64_t{page} * kPageOffsetUnit + (2 * layer + by_distance) * bytes;
+    const int64_t at = int64_t{page} * kPageOffsetUnit + offset;
     std::vector<float> values = Unpack(slab_.Download(at, bytes), geometry().state);
     if (by_distance) std::reverse(values.begin(), values.end());
     out.insert(out.end(), values.begin(), values.end());
@@ -216,13 +245,14 @@ std::vector<float> TestSession::Average(uint32_t request, int32_t layer, bool by
 void TestSession::SetAverage(uint32_t request, int32_t layer, bool by_distance,
                              std::vector<float> values) {
   const int64_t bytes = kPageSlots * DtypeBytes(geometry().state);
+  const int64_t offset = layer * LayerBytes(geometry()) + (by_distance ? bytes : 0);
   values.resize(capacity(request), kUnobserved);
   auto page_values = values.begin();
   for (const uint32_t page : pages_[request]) {
     std::vector<float> part(page_values, page_values + kPageSlots);
     page_values += kPageSlots;
     if (by_distance) std::reverse(part.begin(), part.end());
-    const int64_t at = int64_t{page} * kPageOffsetUnit + (2 * layer + by_distance) * bytes;
+    const int64_t at = int64_t{page} * kPageOffsetUnit + offset;
     slab_.Upload(Pack(part, geometry().state), at);
   }
 }

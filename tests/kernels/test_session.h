@@ -43,6 +43,8 @@ class TestSession {
   void Predict(const std::vector<Row>& rows, LayerRange layers);
   void Select(const std::vector<Row>& rows, const Policy& policy);
   void Select(const std::vector<Row>& rows, const Policy& policy, LayerRange layers);
+  // Select on its own: it predicts what it needs.
+  void SelectFromState(const std::vector<Row>& rows, const Policy& policy);
   void Observe(const std::vector<ScoredRow>& rows, const ScoreTensor& scores, double decay);
   void Observe(const std::vector<ScoredRow>& rows, const ScoreTensor& scores, double decay,
                LayerRange layers);
@@ -57,6 +59,9 @@ class TestSession {
   StoredList SelectFrom(const std::vector<float>& scores, const Row& row, const Policy& policy);
 
   StoredList List(uint32_t buffer, uint32_t request, int32_t layer);
+  // The list as its masks have it; fails the test if their ranks do not fit their bits.
+  std::vector<int32_t> MaskedBlocks(uint32_t buffer, uint32_t request, int32_t layer,
+                                    int32_t blocks);
   void SetHeader(uint32_t buffer, uint32_t request, int32_t layer, const ListHeader& header);
 
   // Both averages, by slot and by distance, over all pages of the request. bf16 comes widened.
@@ -78,6 +83,8 @@ class TestSession {
   static constexpr uint64_t kEpoch = 77;
 
  private:
+  void Select(const std::vector<Row>& rows, const Policy& policy, LayerRange layers,
+              const float* block_scores);
   std::vector<float> Average(uint32_t request, int32_t layer, bool by_distance);
   void SetAverage(uint32_t request, int32_t layer, bool by_distance, std::vector<float> values);
   void WriteRecord(uint32_t request);
@@ -92,6 +99,7 @@ class TestSession {
   DeviceArray<RequestRecord> records_;
   DeviceArray<ListHeader> headers_;
   DeviceArray<int32_t> blocks_;
+  DeviceArray<ListMask> masks_;
   DeviceArray<float> block_scores_;
   DeviceArray<std::byte> workspace_;
   DeviceArray<LayerCounters> counters_;

@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// What Spin's own work costs on a GPU: one decode step of all layers and requests (observe the kept
+// scores, predict and select the next step's blocks) against its byte floor,
+//
+//   floor = (10 keep + 2) bytes * slots * requests * layers / copy bandwidth
+//
+// for bf16 state and fp32 scores: V and D of kept blocks are read and written, their scores read,
+// and D alone is read elsewhere. The copy bandwidth is measured in the same run. Steps are replayed
+// from CUDA graphs over several sessions in turn, so that their state does not stay in the L2 cache;
+// `cold` besides flushes it before every step.
+//
+//   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--state f32|bf16]
+//                  [--scores f32|bf16] [--json]      without a size: the sizes of docs/gpu.md
+
+#include <cuda_runtime_api.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bench/gpu_bed.h"
+#include "kernels/cuda_device.h"
+
+namespace {
+
+using spin::bench::Bed;
+using spin::bench::BedShape;
+using spin::bench::Check;
+using spin::kernels::Dtype;
+
+constexpr int kReplays = 50;
+constexpr int64_t kL2Reach = int64_t{320} << 20;  // bytes of state and scores that steps go through
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+class Timer {
+ public:
+  Timer() {
+    Check(cudaEventCreate(&start_));
+    Check(cudaEventCreate(&end_));
+  }
+  ~Timer() {
+    (void)cudaEventDestroy(start_);
+    (void)cudaEventDestroy(end_);
+  }
+
+  template <typename Work>
+  double Microseconds(cudaStream_t stream, Work work) {
+    Check(cudaEventRecord(start_, stream));
+    work();
+    Check(cudaEventRecord(end_, stream));
+    Check(cudaEventSynchronize(end_));
+    float ms = 0;
+    Check(cudaEventElapsedTime(&ms, start_, end_));
+    return ms * 1e3;
+  }
+
+ private:
+  cudaEvent_t start_;
+  cudaEvent_t end_;
+};
+
+// Bytes read and written per second by a large copy.
+double CopyBandwidth(cudaStream_t stream) {
+  constexpr size_t kBytes = size_t{1} << 30;
+  void* from = nullptr;
+  void* to = nullptr;
+  Check(cudaMalloc(&from, kBytes));
+  Check(cudaMalloc(&to, kBytes));
+  Check(cudaMemsetAsync(from, 1, kBytes, stream));
+  Timer timer;
+  std::vector<double> times;
+  for (int i = 0; i < 12; ++i) {
+    times.push_back(timer.Microseconds(stream, [&] {
+      Check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream));
+    }));
+  }
+  Check(cudaFree(from));
+  Check(cudaFree(to));
+  return 2.0 * kBytes / (Median(times) * 1e-6);
+}
+
+struct Cost {
+  double step_us;
+  double cold_us;
+  double observe_us;
+  double floor_us;
+  double kept_share;
+};
+
+class Graph {
+ public:
+  template <typename Work>
+  Graph(cudaStream_t stream, Work work) {
+    cudaGraph_t graph;
+    Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    work();
+    Check(cudaStreamEndCapture(stream, &graph));
+    Check(cudaGraphInstantiate(&exec_, graph, 0));
+    Check(cudaGraphDestroy(graph));
+  }
+  ~Graph() { (void)cudaGraphExecDestroy(exec_); }
+  void Launch(cudaStream_t stream) { Check(cudaGraphLaunch(exec_, stream)); }
+
+ private:
+  cudaGraphExec_t exec_;
+};
+
+// Median time of one step when `steps` of them are replayed in a row.
+double TimeOf(Graph& graph, int steps, cudaStream_t stream) {
+  Timer timer;
+  graph.Launch(stream);
+  std::vector<double> times;
+  for (int i = 0; i < kReplays; ++i) {
+    times.push_back(timer.Microseconds(stream, [&] { graph.Launch(stream); }) / steps);
+  }
+  return Median(times);
+}
+
+double ColdTimeOf(Graph& graph, cudaStream_t stream) {
+  constexpr size_t kFlush = size_t{256} << 20;
+  void* flush = nullptr;
+  Check(cudaMalloc(&flush, kFlush));
+  Timer timer;
+  std::vector<double> times;
+  for (int i = 0; i < kReplays; ++i) {
+    Check(cudaMemsetAsync(flush, i, kFlush, stream));
+    times.push_back(timer.Microseconds(stream, [&] { graph.Launch(stream); }));
+  }
+  Check(cudaFree(flush));
+  return Median(times);
+}
+
+Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwidth,
+             cudaStream_t stream) {
+  std::vector<std::unique_ptr<Bed>> beds;
+  int64_t bytes = 0;
+  while (bytes < kL2Reach) {
+    beds.push_back(std::make_unique<Bed>(device, shape, stream));
+    bytes += beds.back()->bytes_per_step();
+  }
+  // A multiple of the sessions, so that a replay ends as it began.
+  const int rounds = std::max<int>(1, 12 / static_cast<int>(beds.size()));
+  const int steps = rounds * static_cast<int>(beds.size());
+  Graph step(stream, [&] {
+    for (int i = 0; i < steps; ++i) beds[i % beds.size()]->Step();
+  });
+  Graph observe(stream, [&] {
+    for (int i = 0; i < steps; ++i) beds[i % beds.size()]->Observe();
+  });
+  Graph one(stream, [&] { beds[0]->Step(); });
+  Cost cost;
+  cost.kept_share = beds[0]->KeptShare();
+  cost.step_us = TimeOf(step, steps, stream);
+  cost.observe_us = TimeOf(observe, steps, stream);
+  cost.cold_us = ColdTimeOf(one, stream);
+  const double element = shape.state == Dtype::kBF16 ? 2 : 4;
+  const double score = shape.scores == Dtype::kBF16 ? 2 : 4;
+  const double floor_bytes = (4 * element + score - element) * cost.kept_share + element;
+  cost.floor_us =
+      floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
+  return cost;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Spin's own work per decode step on a GPU, against its byte floor");
+  BedShape one;
+  int64_t slots = 0;
+  std::vector<double> sparsities = {0.3, 0.4, 0.5};
+  std::string state = "bf16";
+  std::string scores = "f32";
+  bool json = false;
+  app.add_option("--slots", slots, "context of each request, in slots");
+  app.add_option("--requests", one.requests, "requests in the batch");
+  app.add_option("--layers", one.layers, "layers with an indexer");
+  app.add_option("--sparsity", sparsities, "share of blocks to skip")->delimiter(',');
+  app.add_option("--state", state, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--scores", scores, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_flag("--json", json, "one JSON object instead of a table");
+  CLI11_PARSE(app, argc, argv);
+  one.state = state == "f32" ? Dtype::kF32 : Dtype::kBF16;
+  one.scores = scores == "f32" ? Dtype::kF32 : Dtype::kBF16;
+
+  auto device = spin::kernels::MakeCudaDevice("");
+  if (!device.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(device.status().message()).c_str());
+    return 1;
+  }
+  cudaStream_t stream;
+  Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const double bandwidth = CopyBandwidth(stream);
+
+  std::vector<std::pair<int64_t, int>> sizes = {
+      {131072, 1}, {131072, 8}, {131072, 32}, {524288, 1}, {524288, 8}};
+  if (slots > 0) sizes = {{slots, one.requests}};
+  nlohmann::json out = {{"copy_bytes_per_second", bandwidth}, {"rows", nlohmann::json::array()}};
+  if (!json) {
+    std::printf("copy bandwidth %.2f TB/s; %d layers, %s state, %s scores\n\n", bandwidth * 1e-12,
+                one.layers, state.c_str(), scores.c_str());
+    std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity", "kept",
+                "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
+  }
+  for (const auto& [size, requests] : sizes) {
+    for (const double sparsity : sparsities) {
+      BedShape shape = one;
+      shape.slots = size;
+      shape.requests = requests;
+      shape.sparsity = sparsity;
+      const Cost cost = Measure(**device, shape, bandwidth, stream);
+      out["rows"].push_back({{"slots", size},
+                             {"requests", requests},
+                             {"sparsity", sparsity},
+                             {"kept", cost.kept_share},
+                             {"observe_us", cost.observe_us},
+                             {"step_us", cost.step_us},
+                             {"cold_us", cost.cold_us},
+                             {"floor_us", cost.floor_us},
+                             {"step_over_floor", cost.step_us / cost.floor_us}});
+      if (!json) {
+        std::printf("%8lld %4d %8.2f %6.3f | %8.1f %8.1f %8.1f %8.1f | %10.2f %9.2f\n",
+                    static_cast<long long>(size), requests, sparsity, cost.kept_share,
+                    cost.observe_us, cost.step_us, cost.floor_us, cost.cold_us,
+                    cost.step_us / cost.floor_us, cost.step_us / shape.layers);
+        std::fflush(stdout);
+      }
+    }
+  }
+  if (json) std::printf("%s\n", out.dump(1).c_str());
+  return 0;
+}

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/audit.h"
+#include "kernels/compact.h"
+#include "kernels/fill.h"
+#include "kernels/observe.h"
+#include "kernels/predict.h"
+#include "kernels/select.h"
+
+// The CUDA kernels, one function for each kernel header: they check nothing but their launch. All
+// are capturable in graphs: what changes from step to step is read from the device memory that the
+// parameters point to, and max_blocks and max_next_n only size the launch. Errors are CUDA's.
+// Code runs on compute capability 8.0 and later.
+namespace spin::kernels {
+
+cudaError_t PredictCuda(const PredictParams& params, cudaStream_t stream);
+cudaError_t SelectCuda(const SelectParams& params, cudaStream_t stream);
+cudaError_t CompactCuda(const CompactParams& params, cudaStream_t stream);
+cudaError_t RemapCuda(const RemapParams& params, cudaStream_t stream);
+cudaError_t ObserveCuda(const ObserveParams& params, cudaStream_t stream);
+cudaError_t AuditCuda(const AuditParams& params, cudaStream_t stream);
+cudaError_t FillCuda(const FillParams& params, cudaStream_t stream);
+
+// Holds the stream until *word >= value, at most `limit_ns`; then raises *timed_out and goes on.
+cudaError_t WaitWordCuda(const uint64_t* word, uint64_t value, uint64_t limit_ns,
+                         uint32_t* timed_out, cudaStream_t stream);
+cudaError_t WriteWordCuda(uint64_t* word, uint64_t value, cudaStream_t stream);
+
+// Loads every kernel of this file onto the current device and sets its limits: a first launch that
+// loads its kernel lazily would never return behind a pending wait of another stream.
+cudaError_t LoadKernelsCuda();
+
+int64_t SelectWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_blocks);
+
+}  // namespace spin::kernels
