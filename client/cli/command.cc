@@ -58,6 +58,8 @@ void AddAllCommands(CLI::App* app, Action* action) {
   app->require_subcommand(1);
 }
 
+std::string InvokedAs() { return program_invocation_name; }
+
 absl::Status Print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (written && std::fflush(stdout) == 0) return absl::OkStatus();

@@ -38,6 +38,9 @@ void AddCompletionCommand(CLI::App* app, Action* action);
 // The whole tree of commands.
 void AddAllCommands(CLI::App* app, Action* action);
 
+// What this program was called as, for commands that a user may copy: "build/bin/spinctl".
+std::string InvokedAs();
+
 // Writes to stdout, all of it, or says that it could not.
 absl::Status Print(const std::string& text);
 
