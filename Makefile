@@ -34,7 +34,7 @@ install: setup-build  ## Install programs, headers and CMake package under PREFI
 	@cmake --install build --prefix $(PREFIX)
 
 ##@ Test
-.PHONY: all test test-unit test-e2e bench
+.PHONY: all test test-unit test-e2e test-replays bench
 
 all: setup-build  ## Build everything: programs, examples, tests, benchmarks
 	$(call build,release,build)
@@ -47,6 +47,10 @@ test-unit: setup-test all  ## Run the C++ tests, and the build of a project that
 test-e2e: setup-test all  ## Run the end-to-end tests of spind and spinctl, in Python
 	@scripts/python_stubs.sh
 	@.deps/venv/bin/python -m pytest tests/e2e
+
+test-replays: setup-test all  ## Replay every recorded trace at every setting (minutes; needs SPIN_TRACES_DIR)
+	@scripts/python_stubs.sh
+	@.deps/venv/bin/python -m pytest tests/e2e -m slow
 
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh
