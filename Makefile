@@ -6,7 +6,7 @@
 # Settings, from the environment or the command line.
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
-# auto, on or off: what to do where there is no CUDA toolkit (scripts/setup.sh)
+# auto, on, off or found: what to do where there is no CUDA toolkit (scripts/setup.sh)
 CUDA ?= auto
 # The interpreter that virtual environments stand on.
 PYTHON ?= python3
@@ -23,6 +23,8 @@ build = @scripts/configure.sh $(1) $(2) && cmake --build --preset $(1) --paralle
 ##@ Use
 .PHONY: demo build install
 
+# On the CPU device: it builds with a CUDA toolkit that is there, and fetches none.
+demo: export CUDA := $(patsubst auto,found,$(CUDA))
 demo: build  ## Start spind, replay a recorded trace through it, show what it did
 	@scripts/demo.sh
 

@@ -3,6 +3,8 @@
 
 #include "client/cli/command.h"
 
+#include <CLI/CLI.hpp>
+
 #include <cerrno>
 #include <cstdio>
 #include <memory>

@@ -3,12 +3,14 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;  // CLI11 takes seconds to compile: only what uses it includes it
+}
 
 // What all commands share: how they are registered, their common flags, and the way to stdout.
 namespace spin::cli {
