@@ -6,7 +6,7 @@
 # Settings, from the environment or the command line.
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
-# auto, on or off: what to do where there is no CUDA toolkit (scripts/setup.sh)
+# auto, on, off or found: what to do where there is no CUDA toolkit (scripts/setup.sh)
 CUDA ?= auto
 # The interpreter that virtual environments stand on.
 PYTHON ?= python3
@@ -23,6 +23,8 @@ build = @scripts/configure.sh $(1) $(2) && cmake --build --preset $(1) --paralle
 ##@ Use
 .PHONY: demo build install
 
+# On the CPU device: it builds with a CUDA toolkit that is there, and fetches none.
+demo: export CUDA := $(patsubst auto,found,$(CUDA))
 demo: build  ## Start spind, replay a recorded trace through it, show what it did
 	@scripts/demo.sh
 
@@ -34,7 +36,7 @@ install: setup-build  ## Install programs, headers and CMake package under PREFI
 	@cmake --install build --prefix $(PREFIX)
 
 ##@ Test
-.PHONY: all test test-unit test-e2e bench
+.PHONY: all test test-unit test-e2e test-replays bench
 
 all: setup-build  ## Build everything: programs, examples, tests, benchmarks
 	$(call build,release,build)
@@ -47,6 +49,10 @@ test-unit: setup-test all  ## Run the C++ tests, and the build of a project that
 test-e2e: setup-test all  ## Run the end-to-end tests of spind and spinctl, in Python
 	@scripts/python_stubs.sh
 	@.deps/venv/bin/python -m pytest tests/e2e
+
+test-replays: setup-test all  ## Replay every recorded trace at every setting (minutes; needs SPIN_TRACES_DIR)
+	@scripts/python_stubs.sh
+	@.deps/venv/bin/python -m pytest tests/e2e -m slow
 
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh

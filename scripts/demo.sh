@@ -13,6 +13,7 @@ TRACE=testdata/traces/small-8k.safetensors
 TOPK=128
 SPARSITY=0.4
 FIRST_PORT=9464
+SLAB=32MiB  # a container's /dev/shm may have no more than 64
 
 die() { echo "demo: $*" >&2; exit 1; }
 
@@ -62,7 +63,9 @@ wait_until_started() {
 
 port=$(free_port)
 echo "Starting spind with the CPU device: metrics at http://127.0.0.1:$port/metrics while it runs"
-build/bin/spind --device=cpu --socket="$work/spind.sock" --admin-address="127.0.0.1:$port" 2>"$work/log" >&2 &
+# setpriv: it ends with this script, also where that is killed.
+setpriv --pdeathsig TERM build/bin/spind --device=cpu --socket="$work/spind.sock" --slab-bytes="$SLAB" \
+  --admin-address="127.0.0.1:$port" 2>"$work/log" >&2 &
 spind=$!
 wait_until_started
 
@@ -77,7 +80,7 @@ grep -E '^spin_[a-z_]+_total\{model_name' "$work/metrics" | grep -vE ' 0$|layer=
 cat <<EOF
 
 That spind is stopped now. To keep one and look at it:
-  build/bin/spind --device=cpu --socket=/tmp/spind.sock --admin-address=127.0.0.1:$FIRST_PORT
+  build/bin/spind --device=cpu --socket=/tmp/spind.sock --slab-bytes=$SLAB --admin-address=127.0.0.1:$FIRST_PORT
   build/bin/spinctl top --socket /tmp/spind.sock
   build/bin/spinctl replay --socket /tmp/spind.sock --trace $TRACE --topk $TOPK
 EOF

@@ -8,8 +8,9 @@
 # Usage: scripts/setup.sh build|test|lint|tidy
 #
 # Environment:
-#   CUDA=auto|on|off  auto (default): build without the CUDA device if no toolkit is to be had;
-#                     on: that is an error; off: do not look for one
+#   CUDA=auto|on|off|found
+#                     auto (default): build without the CUDA device if no toolkit is to be had;
+#                     on: that is an error; off: do not look for one; found: do not fetch one
 #   PYTHON            the interpreter that virtual environments stand on (default python3)
 #   SKIP_PACKAGES=1   do not check distribution packages: you provide them
 set -euo pipefail
@@ -65,7 +66,8 @@ install_packages() {  # PACKAGE...
     { tail -20 .deps/apt.log >&2; die "apt-get install failed; the whole log is .deps/apt.log"; }
 }
 
-cuda_is_missing() { [[ ${CUDA:-auto} != off && -z $(scripts/find_nvcc.sh) ]]; }
+# Whether a toolkit is wanted that has to be fetched.
+cuda_is_missing() { [[ ${CUDA:-auto} != off && ${CUDA:-auto} != found && -z $(scripts/find_nvcc.sh) ]]; }
 
 # A toolkit from wheels, unless the machine has one. After a failure the network is left alone for an hour.
 install_cuda() {

@@ -50,14 +50,15 @@ absl::Status AtPath(const std::string& path, const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path,
+                                                      const ExpectedDtypes& expected) {
   absl::StatusOr<MappedFile> file = MappedFile::Open(path);
   if (!file.ok()) return file.status();
   const absl::StatusOr<absl::string_view> text = HeaderText(file->bytes());
   if (!text.ok()) return AtPath(path, text.status());
   const int64_t data_start = static_cast<int64_t>(kLengthBytes + text->size());
   const int64_t data_bytes = static_cast<int64_t>(file->bytes().size()) - data_start;
-  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(*text, data_bytes);
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(*text, data_bytes, expected);
   if (!header.ok()) return AtPath(path, header.status());
   return SafetensorsFile(path, *std::move(file), *std::move(header), data_start);
 }

@@ -30,11 +30,13 @@ struct Tensor {
 // Move-only. Tensors are views that live as long as this object.
 class SafetensorsFile {
  public:
-  // Maps the file and checks all of the header, so that every tensor can be read afterwards.
+  // Maps the file and checks all of the header, so that every tensor can be read afterwards, and
+  // those that are `expected` have their dtype. They may still be missing.
   //
   // NOT_FOUND: no such file. INVALID_ARGUMENT: everything else. The message names the path, the
   // tensor and the field.
-  static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
+  static absl::StatusOr<SafetensorsFile> Open(const std::string& path,
+                                              const ExpectedDtypes& expected = {});
 
   // Null if there is no such tensor.
   const Tensor* Find(absl::string_view name) const;

@@ -23,7 +23,8 @@ constexpr size_t kMaxRank = 8;
 // the wrong form is refused where it first deviates, nesting included.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit HeaderEvents(int64_t data_bytes) : data_bytes_(data_bytes) {}
+  HeaderEvents(int64_t data_bytes, const ExpectedDtypes& expected)
+      : data_bytes_(data_bytes), expected_(expected) {}
 
   SafetensorsHeader header;
   std::string error;  // set once an event returned false
@@ -104,6 +105,11 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     for (const char* field : {"dtype", "shape", "data_offsets"}) {
       if (fields_.count(field) == 0) return Fail(absl::StrCat(field, " is missing"));
     }
+    // Before the size, which another dtype makes wrong too.
+    const auto expected = expected_.find(name_);
+    if (expected != expected_.end() && tensor_.dtype != expected->second) {
+      return Fail(absl::StrCat("dtype ", Quoted(tensor_.dtype), ", expected ", expected->second));
+    }
     const std::string fault = EntryFault(tensor_, data_bytes_);
     if (!fault.empty()) return Fail(fault);
     header.tensors.emplace(name_, std::move(tensor_));
@@ -142,6 +148,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   }
 
   const int64_t data_bytes_;
+  const ExpectedDtypes& expected_;
   Level level_ = Level::kFile;
   std::string name_;              // of the entry of the root
   std::string field_;             // within that entry
@@ -152,9 +159,9 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
-                                                         int64_t data_bytes) {
-  HeaderEvents events(data_bytes);
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text, int64_t data_bytes,
+                                                         const ExpectedDtypes& expected) {
+  HeaderEvents events(data_bytes, expected);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &events)) {
     return absl::InvalidArgumentError(events.error);
   }

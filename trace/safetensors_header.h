@@ -23,12 +23,15 @@ struct SafetensorsHeader {
   std::map<std::string, TensorEntry, std::less<>> tensors;
 };
 
+// The dtypes that a reader needs, by the names of tensors. Other tensors may be of any.
+using ExpectedDtypes = std::map<std::string, std::string, std::less<>>;
+
 // `data_bytes`: what follows the header in the file. On success every tensor's offsets lie within
 // and match its dtype and shape.
 //
 // INVALID_ARGUMENT for all else, in one sentence that names the tensor and the field. Reads the
 // text once, without recursion, so no header can exhaust the stack.
-absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
-                                                         int64_t data_bytes);
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text, int64_t data_bytes,
+                                                         const ExpectedDtypes& expected);
 
 }  // namespace spin::trace

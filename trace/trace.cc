@@ -3,6 +3,8 @@
 
 #include "trace/trace.h"
 
+#include <unistd.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -11,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "trace/safetensors.h"
 #include "trace/safetensors_entry.h"
@@ -35,13 +38,15 @@ bool PositiveInts(const std::vector<int64_t>& shape) {
 
 // What the format says of one tensor.
 struct Expected {
-  absl::string_view name;
-  absl::string_view dtype;
+  const char* name;
+  const char* dtype;
   size_t rank;
   absl::string_view meaning;  // of the dimensions, for messages
 };
 
 enum { kK, kKScale, kQ, kW, kCount };
+
+constexpr double kMemoryPerByte = 3;  // of the file: a copy, and the keys decoded by the scorer
 
 constexpr Expected kExpected[kCount] = {{"k", "F8_E4M3", 3, "[layers, slots, dim]"},
                                         {"k_scale", "F32", 2, "[layers, slots]"},
@@ -55,10 +60,7 @@ absl::Status FindTensor(const SafetensorsFile& file, const Expected& expected,
   if (*tensor == nullptr) {
     return Invalid(file, field, " is missing; a trace has k, k_scale, q and w");
   }
-  const auto& [dtype, shape, bytes] = **tensor;
-  if (dtype != expected.dtype) {
-    return Invalid(file, field, ": dtype ", dtype, ", expected ", expected.dtype);
-  }
+  const std::vector<int64_t>& shape = (*tensor)->shape;
   if (shape.size() != expected.rank || !PositiveInts(shape)) {
     return Invalid(file, field, ": shape ", ListText(shape), ", expected ", expected.meaning,
                    ", each at least 1");
@@ -86,6 +88,24 @@ absl::Status ReadExtents(const SafetensorsFile& file, const Tensor* const tensor
   return absl::OkStatus();
 }
 
+// A file may be larger than it looks on the disk, where nothing is written in it.
+absl::Status CheckMemory(const SafetensorsFile& file, const Tensor* const tensors[kCount]) {
+  const double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  double needed = 0;
+  int largest = 0;
+  for (int i = 0; i < kCount; ++i) {
+    needed += kMemoryPerByte * static_cast<double>(tensors[i]->bytes.size());
+    if (tensors[i]->bytes.size() > tensors[largest]->bytes.size()) largest = i;
+  }
+  if (needed <= machine) return absl::OkStatus();
+  return Invalid(file, "tensor \"", kExpected[largest].name, "\": shape ",
+                 ListText(tensors[largest]->shape),
+                 absl::StrFormat(" makes the trace take about %.0f GB of memory, of %.0f GB that "
+                                 "this machine has",
+                                 needed / 1e9, machine / 1e9));
+}
+
 std::vector<uint8_t> Bytes(const Tensor& tensor) {
   return {tensor.bytes.begin(), tensor.bytes.end()};
 }
@@ -105,6 +125,7 @@ absl::Status ReadTensors(const SafetensorsFile& file, Trace* trace) {
     }
   }
   if (absl::Status status = ReadExtents(file, tensors, trace); !status.ok()) return status;
+  if (absl::Status status = CheckMemory(file, tensors); !status.ok()) return status;
   trace->k = Bytes(*tensors[kK]);
   trace->k_scale = Floats(*tensors[kKScale]);
   trace->q = Bytes(*tensors[kQ]);
@@ -135,7 +156,9 @@ absl::Status ReadMetadata(const SafetensorsFile& file, Trace* trace) {
 }  // namespace
 
 absl::StatusOr<Trace> LoadTrace(const std::string& path) {
-  const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path);
+  ExpectedDtypes dtypes;
+  for (const Expected& tensor : kExpected) dtypes[tensor.name] = tensor.dtype;
+  const absl::StatusOr<SafetensorsFile> file = SafetensorsFile::Open(path, dtypes);
   if (!file.ok()) return file.status();
   Trace trace;
   absl::Status status = ReadTensors(*file, &trace);

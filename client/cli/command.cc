@@ -3,6 +3,8 @@
 
 #include "client/cli/command.h"
 
+#include <CLI/CLI.hpp>
+
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -57,6 +59,8 @@ void AddAllCommands(CLI::App* app, Action* action) {
   AddCompletionCommand(app, action);
   app->require_subcommand(1);
 }
+
+std::string InvokedAs() { return program_invocation_name; }
 
 absl::Status Print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();

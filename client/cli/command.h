@@ -3,12 +3,14 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+
+namespace CLI {
+class App;  // CLI11 takes seconds to compile: only what uses it includes it
+}
 
 // What all commands share: how they are registered, their common flags, and the way to stdout.
 namespace spin::cli {
@@ -37,6 +39,9 @@ void AddCompletionCommand(CLI::App* app, Action* action);
 
 // The whole tree of commands.
 void AddAllCommands(CLI::App* app, Action* action);
+
+// What this program was called as, for commands that a user may copy: "build/bin/spinctl".
+std::string InvokedAs();
 
 // Writes to stdout, all of it, or says that it could not.
 absl::Status Print(const std::string& text);

@@ -10,8 +10,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "client/cli/ids.h"
 #include "client/cli/terminal/numbers.h"
-#include "client/cli/values.h"
 
 namespace spin::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "client/cli/values.h"
+#include "client/cli/ids.h"
 
 namespace spin::cli {
 

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <CLI/CLI.hpp>
+
 #include <unistd.h>
 
 #include <memory>
@@ -12,13 +14,13 @@
 #include "client/cli/connection.h"
 #include "client/cli/describe.h"
 #include "client/cli/find_session.h"
+#include "client/cli/ids.h"
 #include "client/cli/json.h"
 #include "client/cli/socket_probe.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/table.h"
 #include "client/cli/terminal/terminal.h"
-#include "client/cli/values.h"
 
 namespace spin::cli {
 namespace {

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace spin::cli {
@@ -80,12 +78,6 @@ CLI::Validator DurationIn(absl::Duration least, absl::Duration most) {
 
 std::string ChoiceName(const std::vector<std::string>& choices) {
   return absl::StrJoin(choices, "|");
-}
-
-std::string FormatId(uint64_t id) { return absl::StrFormat("%016x", id); }
-
-bool IsHexadecimal(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isxdigit);
 }
 
 }  // namespace spin::cli

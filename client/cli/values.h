@@ -25,10 +25,4 @@ CLI::Validator DurationIn(absl::Duration least, absl::Duration most);  // "500ms
 // "inline|sidecar" for OneOf({"inline", "sidecar"}): shown in --help, and what completion offers.
 std::string ChoiceName(const std::vector<std::string>& choices);
 
-// Session ids as spinctl shows them: 16 hexadecimal digits.
-std::string FormatId(uint64_t id);
-
-// Whether the text is one or more hexadecimal digits.
-bool IsHexadecimal(const std::string& text);
-
 }  // namespace spin::cli

@@ -4,6 +4,7 @@
 #include "client/cli/command_line.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include <string>
 #include <vector>

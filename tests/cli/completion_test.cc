@@ -4,6 +4,7 @@
 #include "client/cli/completion/tree.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include <string>
 

@@ -76,6 +76,13 @@ TEST_F(ReportTest, OnlyTheFirstStepMayBeCold) {
   EXPECT_EQ(Report().UnexpectedFallbacks(), 4u);
 }
 
+TEST_F(ReportTest, CommandsToTryNextAreForAShell) {
+  flags_.trace = "it's a trace.safetensors";
+  EXPECT_NE(ReportText(Report(), Terminal{})
+                .find(" replay --trace 'it'\\''s a trace.safetensors' --topk 4 --sparsity"),
+            std::string::npos);
+}
+
 TEST_F(ReportTest, TextHasARowForEachLayerAndATotal) {
   const std::string text = ReportText(Report(), Terminal{});
   EXPECT_NE(text.find("\n    7  "), std::string::npos) << text;

@@ -1,31 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <cstdlib>
-#include <new>
-
 #include "tests/client/session_fixture.h"
-
-namespace {
-
-thread_local bool counting = false;
-thread_local int allocations = 0;
-
-void* Allocate(size_t size) {
-  if (counting) ++allocations;
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(size_t size) { return Allocate(size); }
-void* operator new[](size_t size) { return Allocate(size); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#include "tests/count_allocations.h"
 
 namespace spin {
 namespace {
@@ -48,10 +25,9 @@ TEST_F(AllocationTest, AWarmStepAllocatesNothing) {
     step.End();
   };
   for (int64_t position = 4000; position < 4003; ++position) run(position);
-  counting = true;
+  const int before = AllocationsOfThisThread();
   for (int64_t position = 4003; position < 4100; ++position) run(position);
-  counting = false;
-  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(AllocationsOfThisThread(), before);
 }
 
 }  // namespace

@@ -3,42 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
 
 #include "dataplane/step_runner.h"
+#include "tests/count_allocations.h"
 #include "tests/dataplane/tiny_session.h"
-
-// This program counts every allocation of C++, so it holds nothing but the tests about that.
-
-namespace {
-
-std::atomic<int> allocations = 0;
-
-void* Allocate(size_t bytes, size_t alignment) {
-  ++allocations;
-  void* memory = nullptr;
-  if (posix_memalign(&memory, std::max(alignment, sizeof(void*)), bytes) != 0) std::abort();
-  return memory;
-}
-
-// Not inlined, or GCC takes free() for the wrong counterpart of new.
-[[gnu::noinline]] void Release(void* memory) { std::free(memory); }
-
-}  // namespace
-
-// The other forms of new and delete call these.
-void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align_t)); }
-void* operator new(size_t bytes, std::align_val_t alignment) {
-  return Allocate(bytes, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { Release(memory); }
-void operator delete(void* memory, size_t) noexcept { Release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { Release(memory); }
 
 namespace spin::dataplane {
 namespace {
@@ -46,9 +15,10 @@ namespace {
 using kernels::Coverage;
 
 TEST(AllocationTest, AllocationsAreCounted) {
-  const int before = allocations;
-  delete new int;
-  EXPECT_EQ(allocations, before + 1);
+  const int before = AllocationsOfAllThreads();
+  int* volatile kept = new int;  // or the compiler leaves both out
+  delete kept;
+  EXPECT_EQ(AllocationsOfAllThreads(), before + 1);
 }
 
 TEST(AllocationTest, DecodeStepAllocatesNothing) {
@@ -62,11 +32,11 @@ TEST(AllocationTest, DecodeStepAllocatesNothing) {
                                                   ScoredAt(300, Coverage::kKept, 1)};
   ASSERT_TRUE(runner.Predict(first, policy, runner.all_layers(), {}).ok());
 
-  const int before = allocations;
+  const int before = AllocationsOfAllThreads();
   const absl::Status audited = runner.Audit(rows, staged, runner.all_layers(), {});
   const absl::Status observed = runner.Observe(rows, staged, runner.all_layers(), 0.5, {});
   const absl::Status predicted = runner.Predict(next, policy, runner.all_layers(), {});
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(AllocationsOfAllThreads(), before);
 
   EXPECT_TRUE(audited.ok() && observed.ok() && predicted.ok());
   EXPECT_EQ(session.view().counters[0].audited_rows, 1);      // so all of it

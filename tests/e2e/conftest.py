@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests run on: the programs in build/bin, the Python modules of spin.v1, traces, promtool.
 
-`make test-e2e` builds and installs all of it. SPIN_BUILD_DIR and SPIN_TRACES_DIR name other places.
+`make test-e2e` builds and installs all of it. SPIN_BUILD_DIR names another place, SPIN_TRACES_DIR that of the large
+traces (expected.py).
 """
 
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,15 +18,15 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SPIN_BUILD_DIR", ROOT / "build"))
-TRACES = pathlib.Path(os.environ.get("SPIN_TRACES_DIR", ROOT.parent / "shared" / "traces"))
 
 # spin.v1, see scripts/python_stubs.sh; another build directory may bring its own
 sys.path[:0] = [str(BUILD / "python"), str(ROOT / "build" / "python")]
 
-pytest.register_assert_rewrite("refusal", "engine", "raw_client", "spind")
+pytest.register_assert_rewrite("refusal", "engine", "raw_client", "spinctl", "spind")
 
 from engine import Engine  # noqa: E402
 from raw_client import RawClient, RawSession  # noqa: E402
+from spinctl import Spinctl  # noqa: E402
 from spind import Spind  # noqa: E402
 
 
@@ -61,12 +63,17 @@ def small_trace() -> pathlib.Path:
     return ROOT / "testdata" / "traces" / "small-8k.safetensors"
 
 
-@pytest.fixture(scope="session")
-def traces() -> pathlib.Path:
-    """The folder of the large traces and their expected.json, which are not part of the repository."""
-    if not (TRACES / "expected.json").exists():
-        pytest.skip(f"no recorded traces in {TRACES} (SPIN_TRACES_DIR)")
-    return TRACES
+@pytest.fixture
+def spinctl(spinctl_binary):
+    """spinctl, which must leave nothing behind."""
+    with tempfile.TemporaryDirectory(prefix="spin-") as folder:
+        spinctl = Spinctl(spinctl_binary, pathlib.Path(folder))
+        yield spinctl
+        try:
+            assert spinctl.left_behind() == {}
+        finally:
+            for process in spinctl.processes():
+                os.kill(process, signal.SIGKILL)
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,10 @@ TEST(LoadTraceTest, RefusesAMissingTensor) {
 
 TEST(LoadTraceTest, RefusesAnotherDtype) {
   ExpectRefused("\"F8_E4M3\", \"shape\": [2, 5, 4]", "\"F16\", \"shape\": [2, 5, 2]",
-                "tensor \"k\": dtype F16, expected F8_E4M3");
+                "tensor \"k\": dtype \"F16\", expected F8_E4M3");
+  // Also where the size is then wrong, or nobody knows the dtype.
+  ExpectRefused("\"F8_E4M3\"", "\"F16\"", "tensor \"k\": dtype \"F16\", expected F8_E4M3");
+  ExpectRefused("\"F32\"", "\"F7\"", "tensor \"k_scale\": dtype \"F7\", expected F32");
 }
 
 TEST(LoadTraceTest, RefusesAnotherRank) {

@@ -3,6 +3,8 @@
 
 #include "client/cli/completion/tree.h"
 
+#include <CLI/CLI.hpp>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"

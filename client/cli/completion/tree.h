@@ -3,10 +3,12 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 // What a shell needs to know of the command line, read from the CLI11 app itself: a command or flag
 // that is added there is completed here.

@@ -3,6 +3,8 @@
 
 #include "client/cli/policy/command.h"
 
+#include <CLI/CLI.hpp>
+
 namespace spin::cli {
 
 void AddPolicyCommand(CLI::App* app, Action* action) {

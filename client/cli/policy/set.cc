@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <CLI/CLI.hpp>
+
 #include <unistd.h>
 
 #include <memory>
@@ -12,6 +14,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/describe.h"
 #include "client/cli/find_session.h"
+#include "client/cli/ids.h"
 #include "client/cli/json.h"
 #include "client/cli/policy/command.h"
 #include "client/cli/policy/table.h"
@@ -19,7 +22,6 @@
 #include "client/cli/socket_probe.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/terminal.h"
-#include "client/cli/values.h"
 
 namespace spin::cli {
 namespace {

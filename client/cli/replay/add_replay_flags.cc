@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <CLI/CLI.hpp>
+
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/values.h"

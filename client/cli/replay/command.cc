@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <CLI/CLI.hpp>
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -110,8 +112,8 @@ void AnnounceMetrics(const Connection& connection) {
 }
 
 void Hold(const SpawnedSpind& spind) {
-  Warn(absl::StrCat("spind stays up until Ctrl-C:\n  curl ", MetricsUrl(spind.connection()),
-                    "\n  spinctl top --socket ", spind.socket()));
+  Warn(absl::StrCat("spind stays up until Ctrl-C:\n  curl ", MetricsUrl(spind.connection()), "\n  ",
+                    InvokedAs(), " top --socket ", spind.socket()));
   while (InterruptSignal() == 0) SleepUnlessInterrupted(absl::Hours(1));
 }
 

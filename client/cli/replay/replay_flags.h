@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +11,10 @@
 #include "client/cli/command.h"
 #include "spin/options.h"
 #include "trace/trace.h"
+
+namespace CLI {
+class App;
+}
 
 namespace spin::cli {
 

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "client/cli/ids.h"
 #include "client/cli/json.h"
 #include "client/cli/replay/report.h"
-#include "client/cli/values.h"
 
 namespace spin::cli {
 namespace {

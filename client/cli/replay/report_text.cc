@@ -1,9 +1,14 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "client/cli/command.h"
 #include "client/cli/replay/report.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
@@ -100,12 +105,20 @@ std::string Audits(const ReplayReport& report) {
   return line + "\n";
 }
 
+// As a shell takes it for one word.
+std::string ShellWord(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || absl::string_view("_-./=+:@%").find(c) != std::string::npos;
+  });
+  return plain ? text : absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+}
+
 // Settings that show the trade better than the one just seen.
 std::string Next(const ReplayReport& report, const Paint& paint) {
   const ReplayFlags& flags = report.flags;
   const double other = flags.sparsity < 0.55 ? 0.7 : 0.4;
-  const std::string base =
-      absl::StrCat("spinctl replay --trace ", flags.trace, " --topk ", flags.topk);
+  const std::string base = absl::StrCat(ShellWord(InvokedAs()), " replay --trace ",
+                                        ShellWord(flags.trace), " --topk ", flags.topk);
   return absl::StrFormat(
       "%s\n"
       "  %s --sparsity %g\n"

@@ -4,7 +4,7 @@
 #include "client/cli/top/frame.h"
 
 #include "client/cli/describe.h"
-#include "client/cli/values.h"
+#include "client/cli/ids.h"
 
 namespace spin::cli {
 namespace {
