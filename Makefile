@@ -51,6 +51,14 @@ test-e2e: setup-test all  ## Run the end-to-end tests of spind and spinctl, in P
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh
 
+##@ Operations
+.PHONY: test-monitoring
+
+ops_pytest = .deps/ops/bin/python -m pytest -c tests/ops.toml
+
+test-monitoring: setup-ops  ## Check the Prometheus rules: promtool, its rule tests, runbooks
+	@$(ops_pytest) tests/monitoring
+
 ##@ Sanitizers
 .PHONY: asan tsan
 
@@ -78,7 +86,7 @@ tidy: setup-tidy all  ## Run clang-tidy over the C++ sources (minutes)
 	@scripts/tidy.sh $(JOBS)
 
 ##@ House-keeping
-.PHONY: help clean distclean setup-build setup-test setup-lint setup-tidy
+.PHONY: help clean distclean setup-build setup-test setup-lint setup-tidy setup-ops
 
 help:  ## Show this list
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)
@@ -97,6 +105,9 @@ setup-test:  ## Install what testing needs
 
 setup-lint:  ## Install what `make lint` needs
 	@scripts/setup.sh lint
+
+setup-ops:  ## Install what the tests of rules, chart, dashboard and status page need
+	@scripts/setup.sh ops
 
 setup-tidy:  ## Install what `make tidy` needs
 	@scripts/setup.sh tidy

@@ -5,7 +5,7 @@
 # Installs what a tier of the build needs and is not there yet. Debian 12; Ubuntu 24.04 has the same
 # package names. Everything that is not a distribution package goes under .deps/ in the checkout.
 #
-# Usage: scripts/setup.sh build|test|lint|tidy
+# Usage: scripts/setup.sh build|test|lint|tidy|ops
 #
 # Environment:
 #   CUDA=auto|on|off  auto (default): build without the CUDA device if no toolkit is to be had;
@@ -128,10 +128,15 @@ case ${1:-} in
     install_packages "${LINT_PACKAGES[@]}" "${PYTHON_PACKAGES[@]}"
     install_venv .deps/lint scripts/requirements-lint.txt
     ;;
+  ops)
+    install_packages "${PYTHON_PACKAGES[@]}"
+    install_venv .deps/ops tests/requirements-ops.txt
+    install_promtool
+    ;;
   tidy)
     install_packages "${BUILD_PACKAGES[@]}" "${TIDY_PACKAGES[@]}"
     ;;
   *)
-    die "usage: scripts/setup.sh build|test|lint|tidy"
+    die "usage: scripts/setup.sh build|test|lint|tidy|ops"
     ;;
 esac
