@@ -108,8 +108,7 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
   mg_set_request_handler(http->context_, "/livez$", OnLive, http.get());
   mg_set_request_handler(http->context_, "/startupz$", OnStarted, http.get());
   mg_set_request_handler(http->context_, "/status.json$", OnStatusJson, http.get());
-  mg_set_request_handler(http->context_, "/$", OnStatusPage, http.get());
-  mg_set_request_handler(http->context_, "/", OnAnythingElse, http.get());
+  mg_set_request_handler(http->context_, "/", OnPageOrNothing, http.get());  // all other paths
   return http;
 }
 
@@ -157,17 +156,16 @@ int AdminHttp::OnStatusJson(mg_connection* connection, void* self) {
                static_cast<AdminHttp*>(self)->probes_.status_json());
 }
 
-int AdminHttp::OnStatusPage(mg_connection* connection, void*) {
+int AdminHttp::OnPageOrNothing(mg_connection* connection, void*) {
+  if (absl::string_view(mg_get_request_info(connection)->local_uri) != "/") {
+    return Reply(connection, 404, "text/plain", "try /, /metrics, /livez or /startupz\n");
+  }
   if (const int code = RefuseMethod(connection)) return code;
   // The page loads nothing, and asks only where it came from.
   return Reply(connection, 200, "text/html; charset=utf-8", StatusPage(),
                "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
                "script-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
                "form-action 'none'; frame-ancestors 'none'\r\n");
-}
-
-int AdminHttp::OnAnythingElse(mg_connection* connection, void*) {
-  return Reply(connection, 404, "text/plain", "try /, /metrics, /livez or /startupz\n");
 }
 
 }  // namespace spin::server

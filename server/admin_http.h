@@ -47,8 +47,7 @@ class AdminHttp {
   static int OnLive(mg_connection* connection, void* self);
   static int OnStarted(mg_connection* connection, void* self);
   static int OnStatusJson(mg_connection* connection, void* self);
-  static int OnStatusPage(mg_connection* connection, void* self);
-  static int OnAnythingElse(mg_connection* connection, void* self);
+  static int OnPageOrNothing(mg_connection* connection, void* self);
 
   const std::vector<std::shared_ptr<prometheus::Collectable>> metrics_;
   const Probes probes_;

@@ -61,15 +61,16 @@ MetricFamily PerLayer(const Models& models, const char* name, const char* help,
   return family;
 }
 
-// What the policy asks of each layer, while a session is open.
+// What the policy asks of each layer; 0 while no session is open.
 MetricFamily LayerTargets(const Models& models) {
   MetricFamily family =
       Family("spin_layer_target_sparsity_ratio",
              "Share of a layer's blocks that the policy in force asks to skip", MetricType::Gauge);
   for (const auto& [model, totals] : models) {
-    for (size_t layer = 0; layer < totals.layer_target_sparsity.size(); ++layer) {
+    const std::vector<double>& targets = totals.layer_target_sparsity;
+    for (size_t layer = 0; layer < totals.totals.layers.size(); ++layer) {
       Add(family, {{"model_name", model}, {"layer", absl::StrCat(layer)}},
-          totals.layer_target_sparsity[layer]);
+          layer < targets.size() ? targets[layer] : 0);
     }
   }
   return family;

@@ -75,6 +75,7 @@ class TestFromTheStart:
         for name in PER_LAYER:
             assert label_values(metrics, name, "layer") == {"0", "1", "2"}, name
             assert metrics.value(name, model_name="m") == 0
+        assert label_values(metrics, "spin_layer_target_sparsity_ratio", "layer") == {"0", "1", "2"}
         assert label_values(metrics, "spin_blocks_selected_total", "source") == SOURCES
         for name in PER_MODEL:
             assert metrics.all(name, model_name="m"), name
