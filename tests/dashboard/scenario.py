@@ -36,8 +36,8 @@ class Pod:
 
     def __init__(self, name, slab="32MiB", **engine):
         self.name, self.admin = name, f"127.0.0.1:{free_port()}"
-        self.spind = Spind(BIN / "spind", "--admin-address", self.admin, "--audit-every", "16", slab_bytes=slab)
-        self.engine = StandIn(BIN / "scripted_engine", self.spind.socket, MODEL, seed=len(name) + ord(name[-1]), **engine).start()
+        self.spind = Spind(BIN / "spind", "--admin-address", self.admin, slab_bytes=slab)
+        self.engine = StandIn(BIN / "scripted_engine", self.spind.socket, MODEL, seed=ord(name[-1]), audit_every=16, **engine).start()
 
     def spinctl(self, *words, **options):
         return subprocess.run([BIN / "spinctl", *words, "--socket", self.spind.socket], capture_output=True, text=True, **options)
@@ -82,10 +82,10 @@ def events(a: Pod, b: Pod, c: Pod):
         b.engine.between.append(lambda: b.engine.engine.do("poison", kind))
 
     def crowd():
-        b.engine.between.append(lambda: [b.engine.open_request(15000) for _ in range(12)])
+        b.engine.between.append(lambda: [b.engine.open_request(15000) for _ in range(6)])
 
     def disperse():
-        b.engine.between.append(lambda: [b.engine.close_request() for _ in range(12)])
+        b.engine.between.append(lambda: [b.engine.close_request() for _ in range(6)])
 
     return [
         (0, lambda: c.spinctl("policy", "set", "--all", "--disable")),

@@ -19,7 +19,7 @@ def _steps(thresholds):
     return {"mode": "absolute", "steps": [{"color": first, "value": None}] + [{"color": color, "value": value} for value, color in rest]}
 
 
-def tile(title, unit, expr, description, nothing, size=(3, 4), thresholds=(BLUE,), decimals=1, mappings=(), graph=True):
+def tile(title, unit, expr, description, nothing, size=(3, 5), thresholds=(BLUE,), decimals=1, mappings=(), graph=True):
     """One number, now."""
     return {
         "type": "stat", "title": title, "description": description, "datasource": DATASOURCE, "size": size,

@@ -37,7 +37,7 @@ DOUBTS = rate("spin_fallback_rows_total", 'reason!="cold"', scope=PODS)
 OF_PODS = "(namespace, pod)"
 # Pods whose sparsity is worth the name: an engine's own series are kept or dropped by it, joined on the pod.
 SPARSE_PODS = f"(1 - {rate('spin_blocks_selected_total', by='namespace, pod')} / ({rate('spin_blocks_considered_total', by='namespace, pod')} > 0) > 0.05)"
-ONE_LAYER, LOST, FAILED = 'layer="0"', 'reason=~"connection_lost|peer_exited"', 'code!~"OK|CANCELLED"'
+ONE_LAYER, FAILED = 'layer="0"', 'code!~"OK|CANCELLED"'
 ENGINES = (("vLLM", "vllm"), ("SGLang", "sglang"))
 
 
@@ -153,18 +153,24 @@ COST = [
           "Time from the arrival of a Step call at spind to its answer. The inline executor makes no calls in the decode loop.", "No calls: the inline executor makes none"),
 ]
 
+REASONS = {"cold": "super-light-blue", "no_sidecar": RED, "deadline": YELLOW, "epoch": "purple", "capacity": ORANGE, "stale": BLUE, "position": "dark-yellow",
+           "invalid": "dark-red", "internal": "dark-purple"}
+
 FAULTS = [
     graph("Fallback rows, by reason", "short", [("{{reason}}", rate("spin_fallback_rows_total", by="reason", scope=PODS))],
           "Rows a second that scored all blocks out of doubt. cold is the first step of a request and normal; runbook SpinFallbackHigh explains the others.",
-          "No spind", stacked=True, at_least=1),
+          "No spind", (12, 8), stacked=True, at_least=1,
+          overrides=[override(reason, color=color) for reason, color in REASONS.items()]),
     graph("Share of rows that fall back", "percentunit",
           [("{{pod}}", share(rate("spin_fallback_rows_total", 'reason!="cold"', by="pod", scope=PODS), rate("spin_rows_total", by="pod", scope=PODS)))],
-          "Without cold rows, for each pod. The dashed lines are the limits of the alerts.", "No steps", limits=((0.05, YELLOW), (0.5, RED)), decimals=0, at_least=0.1),
-    graph("Faults", "short",
-          [("scores not finite", f"60 * {rate('spin_scores_nonfinite_total')}"), ("connections refused", f"60 * {rate('spin_connections_rejected_total', scope=PODS)}"),
-           ("sessions lost", f"60 * {rate('spin_session_ends_total', LOST, scope=PODS)}"),
-           ("calls failed", f"60 * {rate('spin_rpcs_total', FAILED, scope=PODS)}")],
-          "Events a minute: scores that were NaN or infinite, users turned away, engines that vanished, calls with an error.", "No spind", at_least=1),
+          "Without cold rows, for each pod. The dashed lines are the limits of the alerts.", "No steps", (12, 8), limits=((0.05, YELLOW), (0.5, RED)), decimals=0, at_least=0.1),
+    graph("Sessions ended, by reason", "short", [("{{reason}}", f"60 * {rate('spin_session_ends_total', by='reason', scope=PODS)}")],
+          "Sessions a minute that ended. closed and shutdown are orderly; connection_lost and peer_exited are engines that vanished.", "No spind", at_least=1),
+    graph("Scores that were no numbers", "short", [("{{model_name}}", f"60 * {rate('spin_scores_nonfinite_total', by='model_name')}")],
+          "Scores a minute that were NaN, infinite or too large. They never enter the state; they come from the engine.", "No model", at_least=1),
+    graph("Refused and failed", "short",
+          [("connections refused", f"60 * {rate('spin_connections_rejected_total', scope=PODS)}"), ("calls failed", f"60 * {rate('spin_rpcs_total', FAILED, scope=PODS)}")],
+          "Events a minute: users turned away, calls with an error.", "No spind", at_least=1),
 ]
 
 MEMORY = [
