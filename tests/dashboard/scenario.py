@@ -82,10 +82,10 @@ def events(a: Pod, b: Pod, c: Pod):
         b.engine.between.append(lambda: b.engine.engine.do("poison", kind))
 
     def crowd():
-        b.engine.between.append(lambda: [b.engine.open_request(15000) for _ in range(6)])
+        b.engine.between.append(lambda: [b.engine.open_request(15000) for _ in range(9)])
 
     def disperse():
-        b.engine.between.append(lambda: [b.engine.close_request() for _ in range(6)])
+        b.engine.between.append(lambda: [b.engine.close_request() for _ in range(9)])
 
     return [
         (0, lambda: c.spinctl("policy", "set", "--all", "--disable")),
@@ -110,7 +110,7 @@ def running(folder, seconds=SECONDS):
         for second, what in [(second, what) for second, what in events(*pods) if second < seconds] + [(seconds, lambda: None)]:
             time.sleep(max(0, begin + second - time.time()))
             what()
-        yield prometheus, begin, begin + seconds
+        yield prometheus, begin + min(10, seconds / 4), begin + seconds
     finally:
         prometheus.stop()
         for pod in pods:
