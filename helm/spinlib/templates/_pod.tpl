@@ -28,7 +28,7 @@ seccompProfile: {type: RuntimeDefault}
 
 {{- define "spinlib.volumes" -}}
 {{- $v := include "spinlib.values" . | fromYaml -}}
-{{- $slab := include "spinlib.mebibytes" (toString $v.slab.size) | int }}
+{{- $slab := include "spinlib.mebibytes" (toString $v.slab.size) | int -}}
 - name: spin-run
   emptyDir:
     medium: Memory

@@ -10,6 +10,7 @@ S=${KUBE_STATE:-${XDG_CACHE_HOME:-$HOME/.cache}/spin-kube/state}
 PORT=${KUBE_PORT:-16443}
 EP=$((PORT + 1)) PP=$((PORT + 2))
 ETCD=${ETCD:-etcd}
+read -r -a more <<<"${KUBE_APISERVER_ARGS:-}"
 
 start() {
   mkdir -p "$S/pki" "$S/etcd"; chmod 700 "$S" "$S/etcd"
@@ -53,7 +54,7 @@ KC
     --kubelet-client-certificate=kubelet-client.crt --kubelet-client-key=kubelet-client.key --kubelet-preferred-address-types=InternalIP \
     --token-auth-file=tokens.csv --authorization-mode=Node,RBAC --anonymous-auth=false \
     --disable-admission-plugins=ServiceAccount \
-    --allow-privileged=true --profiling=false ${KUBE_APISERVER_ARGS:-} \
+    --allow-privileged=true --profiling=false "${more[@]}" \
     >"$S/apiserver.log" 2>&1 &
   echo $! >"$S/apiserver.pid"
   wait_ready
