@@ -26,7 +26,7 @@ PYTHON_PACKAGES=(python3 python3-venv)
 LINT_PACKAGES=(git shellcheck)
 TIDY_PACKAGES=(clang-tidy)
 IMAGE_PACKAGES=(buildah mmdebstrap)
-KUBE_PACKAGES=(containernetworking-plugins etcd-server iproute2 jq openssl prometheus runc)
+KUBE_PACKAGES=(containernetworking-plugins etcd-server gcc iproute2 jq libc6-dev openssl runc)
 BROWSER_PACKAGES=(chromium fonts-inter fonts-noto-core nodejs npm prometheus)
 
 say() { echo "setup: $*"; }

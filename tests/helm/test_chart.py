@@ -21,7 +21,8 @@ ALL_APIS = ["--api-versions", "monitoring.coreos.com/v1/PodMonitor", "--api-vers
             "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy", "--kube-version", "1.36"]
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 EXAMPLES = {"defaults": {}, "dra": {"gpu": {"mode": "dra"}}, "visible": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}, "mps": {"enabled": True}},
-            "injection": {"injection": {"enabled": True}, "reference": {"enabled": False}}, "injected-dra": {"injection": {"enabled": True}, "gpu": {"mode": "dra"}},
+            "injection": {"injection": {"enabled": True}, "reference": {"enabled": False}}, "injection-map": {"injection": {"enabled": True, "settings": "configMap"}},
+            "injected-dra": {"injection": {"enabled": True}, "gpu": {"mode": "dra"}},
             "old": {"nativeSidecar": False}, "umbrella": {"global": {"imageRegistry": "x", "anything": {"else": 1}}}}
 
 
@@ -89,7 +90,7 @@ SECOND = {
     "reference.engine.command": ["x"], "reference.engine.args": ["y"], "reference.engine.env": [{"name": "A", "value": "b"}], "reference.engine.ports": [{"containerPort": 1}],
     "reference.engine.resources": {"limits": {"memory": "1Gi"}}, "reference.engine.securityContext": {"runAsUser": 1}, "reference.engine.volumeMounts": [{"name": "v", "mountPath": "/v"}],
     "reference.imagePullSecrets": [{"name": "s"}], "reference.volumes": [{"name": "v", "emptyDir": {}}], "reference.tolerations": [{"operator": "Exists"}],
-    "reference.strategy": {"type": "Recreate"}, "reference.affinity": {"nodeAffinity": {}}, "injection.failurePolicy": "Fail", "injection.enabled": False,
+    "reference.strategy": {"type": "Recreate"}, "reference.affinity": {"nodeAffinity": {}}, "injection.failurePolicy": "Fail", "injection.enabled": False, "injection.settings": "configMap",
     "injection.namespaceSelector": {"matchLabels": {"a": "b"}}, "networkPolicy.from": [{"podSelector": {}}], "podMonitor.enabled": True, "prometheusRule.enabled": True,
     "podMonitor.interval": "30s", "podMonitor.relabelings": [{"action": "labeldrop", "regex": "x"}], "podMonitor.metricRelabelings": [{"action": "drop"}],
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}], "reference.podLabels": {"a": "b"}, "reference.podAnnotations": {"a": "b"},

@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent / "cluster"
 TOOLS = pathlib.Path(os.environ.get("SPIN_KUBE", pathlib.Path.home() / ".cache" / "spin-kube"))
 IMAGE = "localhost/spin:0.1.0"
-OTHER_IMAGE = "localhost/spin:next"  # the same under another name
+OTHER_IMAGE = "localhost/spin:next"  # the same with another label
 
 
 def eventually(what, within=60.0, every=0.25):
@@ -105,5 +105,8 @@ def make_images(folder):
     """Archives of pause and of spin under two names, for the node to import."""
     folder.mkdir()
     subprocess.run([HERE / "mkimage.py", folder / "pause.tar", "localhost/pause:1", '["/pause"]', f"{TOOLS}/bin/pause=/pause"], check=True)
+    container = subprocess.run(["buildah", "from", "--pull-never", IMAGE], check=True, capture_output=True, text=True).stdout.strip()
+    subprocess.run(["buildah", "config", "--label", "other=true", container], check=True)
+    subprocess.run(["buildah", "commit", "--quiet", "--rm", container, OTHER_IMAGE], check=True, capture_output=True)
     for name, file in ((IMAGE, "spin.tar"), (OTHER_IMAGE, "next.tar")):
-        subprocess.run(["buildah", "push", "--quiet", IMAGE, f"docker-archive:{folder}/{file}:{name}"], check=True, capture_output=True)
+        subprocess.run(["buildah", "push", "--quiet", name, f"docker-archive:{folder}/{file}:{name}"], check=True, capture_output=True)

@@ -3,7 +3,9 @@
 """One cluster for all tests; each has namespaces of its own."""
 
 import pathlib
+import re
 import shutil
+import zlib
 
 import pytest
 from cluster import ROOT, Kubernetes, make_images
@@ -29,7 +31,8 @@ def kube():
 @pytest.fixture
 def namespace(kube, request):
     """A namespace in which Pod Security restricted is enforced and injection is allowed."""
-    name = request.node.name.lower().replace("_", "-").replace("[", "-").replace("]", "").replace("test-", "")[:50].strip("-")
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")
+    name = f"{words[:40].strip('-')}-{zlib.crc32(words.encode()):x}"
     kube.create_namespace(name, {"pod-security.kubernetes.io/enforce": "restricted", "spin/injection": "enabled"})
     yield name
     kube.kubectl("delete", "namespace", name, "--wait=false")

@@ -11,6 +11,7 @@ import subprocess
 import urllib.request
 
 import pytest
+import yaml
 from cluster import IMAGE, OTHER_IMAGE, ROOT, Kubernetes, environment, eventually
 
 ON_DEVICE = "extraArgs={--device=cpu,--slab-bytes=8MiB}"  # a pretended GPU has no CUDA
@@ -112,6 +113,18 @@ class TestInjection:
         assert [volume["name"] for volume in pod["spec"]["volumes"]] == ["spin-run"]
         assert_engine_gets_lists(kube, namespace, "engine")
 
+    def test_settings_in_a_config_map_hold_for_later_pods(self, kube, namespace, install):
+        """Under a name of its own, so that the policies of other tests stay out of it."""
+        kube.helm("4", "uninstall", "spin", "-n", "spin-system")
+        install("4", "spin-system", "map", "injection.enabled=true", "reference.enabled=false", "injection.settings=configMap")
+        self.await_policy(kube)
+        kube.kubectl("-n", "spin-system", "patch", "configmap", "map-spin-inject", "--type=merge", "-p", json.dumps({"data": {"sparsity": "0.25"}}))
+
+        def sparsity():
+            pod = json.loads(kube.kubectl("-n", namespace, "create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(engine_pod())))
+            return next(one["value"] for one in pod["spec"]["initContainers"][0]["env"] if one["name"] == "SPIND_SPARSITY")
+        eventually(lambda: sparsity() == "0.25")
+
     def test_named_engine_among_several_containers_is_the_one(self, kube, namespace):
         pod = engine_pod(annotations={"spin/engine-container": "engine"}.items())
         pod["spec"]["containers"].insert(0, {**pod["spec"]["containers"][0], "name": "proxy", "command": ["spinctl"], "args": ["--version"]})
@@ -149,7 +162,6 @@ def test_image_of_the_sidecar_alone_can_change(kube, namespace):
     rendered = kube.helm("4", "template", "a", ROOT / "helm" / "spin", "--set", "image.repository=localhost/spin", "--set", "slab.size=64Mi",
                          "-s", "templates/reference-deployment.yaml", "--kube-version", "1.36").stdout
     deployment = next(document for document in rendered.split("---") if "kind: Deployment" in document)
-    import yaml
     template = yaml.safe_load(deployment)["spec"]["template"]
     kube.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "bare", **template["metadata"]}, "spec": template["spec"]}, namespace)
     before = assert_engine_gets_lists(kube, namespace, "bare")
@@ -224,7 +236,7 @@ def test_prometheus_scrapes_the_pod_as_the_podmonitor_says(kube, namespace, inst
               "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": f"{kube.state}/kubeconfig", "namespaces": {"names": [namespace]}}]}]}
     (tmp_path / "prometheus.json").write_text(json.dumps(config))
     prometheus = subprocess.Popen(["prometheus", f"--config.file={tmp_path}/prometheus.json", f"--storage.tsdb.path={tmp_path}/data", "--web.listen-address=127.0.0.1:19490"],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                  env=kube.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         def scraped():
             reply = urllib.request.urlopen("http://127.0.0.1:19490/api/v1/query?query=spin_steps_total", timeout=2)
@@ -243,19 +255,41 @@ def test_doctor_in_a_pod_finds_all_in_order(kube, namespace, install):
     assert report["ok"], report
 
 
-@pytest.mark.parametrize("emulated", ["1.34", "1.35"])
-def test_injection_works_with_the_beta_api_of_older_clusters(emulated):
-    kube = Kubernetes()
-    kube.env["KUBE_PORT"] = "17443"
-    try:
-        kube.start(node=False, api_arguments=f"--emulated-version={emulated} --runtime-config=admissionregistration.k8s.io/v1beta1=true --feature-gates=MutatingAdmissionPolicy=true")
-        kube.create_namespace("probe", {"spin/injection": "enabled"})
-        kube.helm("4", "install", "spin", ROOT / "helm" / "spin", "--set", "injection.enabled=true", "--set", "reference.enabled=false")
-        assert "v1beta1" in kube.helm("4", "get", "manifest", "spin").stdout
-        TestInjection.await_policy(kube)
-    finally:
-        kube.stop()
-        subprocess.run(["rm", "-rf", kube.state], check=True)
+@pytest.fixture
+def bare_api():
+    """An API server of its own, without nodes: bare_api("--some-flag")."""
+    started = []
+
+    def start(arguments):
+        kubernetes = Kubernetes()
+        kubernetes.env["KUBE_PORT"] = "17443"
+        started.append(kubernetes)
+        return kubernetes.start(node=False, api_arguments=arguments)
+
+    yield start
+    for kubernetes in started:
+        kubernetes.stop()
+        subprocess.run(["rm", "-rf", kubernetes.state], check=True)
+
+
+def test_injection_works_with_the_beta_api(bare_api):
+    kube = bare_api("--runtime-config=admissionregistration.k8s.io/v1beta1=true")
+    manifest = kube.helm("4", "template", "spin", ROOT / "helm" / "spin", "--set", "injection.enabled=true", "--set", "reference.enabled=false",
+                         "--kube-version", "1.34", "--api-versions", "admissionregistration.k8s.io/v1beta1/MutatingAdmissionPolicy", "-s", "templates/injection.yaml").stdout
+    assert "admissionregistration.k8s.io/v1beta1" in manifest
+    kube.apply(manifest)
+    TestInjection.await_policy(kube)
+
+
+@pytest.mark.parametrize("emulated", ["1.33", "1.35"])
+def test_older_clusters_take_what_they_know_and_hear_what_they_lack(bare_api, emulated):
+    kube = bare_api(f"--emulated-version={emulated}")
+    assert f"v{emulated}" in kube.kubectl("version", "-o", "json")
+    refusal = kube.helm("4", "install", "spin", ROOT / "helm" / "spin", "--set", "injection.enabled=true", check=False).stderr
+    assert "needs the kind MutatingAdmissionPolicy, which this cluster does not serve" in refusal
+    kube.helm("3", "install", "spin", ROOT / "helm" / "spin")
+    assert kube.get("deployment", "spin")["spec"]["template"]["spec"]["initContainers"][0]["restartPolicy"] == "Always"
+    kube.helm("3", "uninstall", "spin")
 
 
 def test_stopped_cluster_leaves_nothing(kube):

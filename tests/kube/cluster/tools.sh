@@ -72,6 +72,8 @@ cluster_tools() {
   if [[ ! -x $OUT/bin/fakedra || kube/fakedra/main.go -nt $OUT/bin/fakedra ]]; then
     (cd kube && go build -trimpath -ldflags "-s -w" -o "$OUT/bin/fakedra" ./fakedra)
   fi
+  # The distribution's finds no pods.
+  tool prometheus github.com/prometheus/prometheus/cmd/prometheus v0.316.0
   local name
   for name in containerd containerd-shim-runc-v2 ctr; do
     GOFLAGS="$GOFLAGS -tags=no_btrfs,no_zfs,no_devmapper" tool $name github.com/containerd/containerd/v2/cmd/$name v2.3.7
