@@ -43,7 +43,7 @@ def take_pictures(prometheus_url, begin, end, out, names=PICTURES):
         theme, width = PICTURES[name]
         query = {"dashboard": "dashboard.json", "prometheus": prometheus_url, "from": int(begin), "to": int(end), "scrape": SCRAPE_SECONDS, "theme": theme,
                  "width": width, "note": NOTE, "var-namespace": ".*", "var-pod": ".*", "var-model": ".*", "var-scan_ns": int(SCAN_SECONDS * 1e9)}
-        jobs.append({"url": f"{base}/index.html?{urllib.parse.urlencode(query)}", "out": str(pathlib.Path(out) / f"{name}.png"), "width": width})
+        jobs.append({"url": f"{base}/index.html?{urllib.parse.urlencode(query)}", "out": str(pathlib.Path(out).resolve() / f"{name}.png"), "width": width, **({"most": 3400} if width < 768 else {})})
     jobs_file = pathlib.Path(site, "jobs.json")
     jobs_file.write_text(json.dumps(jobs))
     result = subprocess.run(["node", "shoot.mjs", jobs_file], cwd=RENDERER, capture_output=True, text=True)

@@ -252,7 +252,7 @@ def test_doctor_in_a_pod_finds_all_in_order(kube, namespace, install):
     install("4", namespace, "a")
     name = kube.pod(namespace, "app.kubernetes.io/instance=a")["metadata"]["name"]
     report = json.loads(kube.kubectl("-n", namespace, "exec", name, "-c", "spin", "--", "spinctl", "doctor", "--json"))
-    assert report["ok"], report
+    assert {check["outcome"] for check in report["checks"]} <= {"ok", "info"}, report
 
 
 @pytest.fixture
