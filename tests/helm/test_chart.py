@@ -81,6 +81,17 @@ def find(node, key):
     return [hit for value in node for hit in find(value, key)] if isinstance(node, list) else []
 
 
+@pytest.mark.parametrize("helm", ["helm3", "helm4"])
+def test_is_a_part_of_an_umbrella_chart(helm, tmp_path):
+    """Which has globals of its own, an alias, and null where it wants no default."""
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts" / "spin").symlink_to(CHART)
+    (tmp_path / "Chart.yaml").write_text(json.dumps({"apiVersion": "v2", "name": "umbrella", "version": "1.0.0", "dependencies": [{"name": "spin", "version": "0.1.0", "alias": "sidecar"}]}))
+    (tmp_path / "values.yaml").write_text(json.dumps({"global": {"imagePullSecrets": ["x"], "team": {"name": "y"}}, "sidecar": {"policy": {"sparsity": 0.6}, "reference": {"affinity": None}}}))
+    manifest = run(helm, "template", "u", tmp_path, *ALL_APIS).stdout
+    assert 'value: "0.6"' in manifest and "name: u-sidecar" in manifest
+
+
 # ---- values: each documented one to a second legal value and to a typo ----
 
 SECOND = {
