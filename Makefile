@@ -57,6 +57,49 @@ test-replays: setup-test all  ## Replay every recorded trace at every setting (m
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh
 
+##@ Operations
+.PHONY: image test-ops test-monitoring test-dashboard test-helm test-status-page test-kube dashboard chart-docs
+
+ops_pytest = .deps/ops/bin/python -m pytest -c tests/ops.toml
+IMAGE ?= localhost/spin:0.1.0
+# A base image where no registry is in reach: deploy/image/base.sh makes it of Debian packages.
+BASE ?= localhost/debian:12
+
+image: setup-image  ## Build the container image IMAGE with buildah
+	@buildah inspect $(BASE) >/dev/null 2>&1 || deploy/image/base.sh $(BASE)
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && buildah bud --isolation chroot --timestamp $$SOURCE_DATE_EPOCH \
+	  --build-arg BASE=$(BASE) --build-arg CUDA=$(CUDA) --build-arg JOBS=$(JOBS) --build-arg REVISION=$$(git rev-parse HEAD) \
+	  --build-arg SOURCE_DATE_EPOCH=$$SOURCE_DATE_EPOCH -f deploy/Dockerfile -t $(IMAGE) .
+
+test-ops: test-monitoring test-dashboard test-helm  ## Check rules, dashboard and chart; needs neither cluster nor browser
+
+test-monitoring: setup-ops  ## Check the Prometheus rules: promtool, its rule tests, runbooks
+	@$(ops_pytest) tests/monitoring
+
+test-dashboard: setup-ops  ## Check the dashboard with its linter
+	@$(ops_pytest) tests/dashboard
+
+test-helm: setup-helm  ## Check the chart: unit tests, Helm 3 and 4, strict schemas, values
+	@$(ops_pytest) tests/helm
+
+test-status-page: setup-browser all  ## Check spind's status page in a real browser
+	@$(ops_pytest) tests/status_page
+
+test-kube: setup-kube  ## Try image and chart on a real Kubernetes on this machine (root; builds it once)
+	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image
+	@$(ops_pytest) tests/kube
+
+dashboard: setup-browser all  ## Draw the dashboard under a scenario with faults, into docs/images (six minutes)
+	@cd tests/dashboard/renderer && npm ci --legacy-peer-deps --ignore-scripts --no-fund --no-audit --silent && npm run --silent build >/dev/null
+	@.deps/ops/bin/python tests/dashboard/render.py docs/images
+
+chart-docs: setup-helm  ## Regenerate dashboard, the chart's copies, and its README
+	@python3 deploy/monitoring/dashboard/generate.py deploy/monitoring/spin-dashboard.json
+	@cp deploy/monitoring/spin.rules.yaml deploy/monitoring/spin-dashboard.json helm/spin/files/
+	@$(KUBE_TOOLS)/helm-docs --chart-search-root helm/spin --sort-values-order file >/dev/null 2>&1
+
+KUBE_TOOLS = $(or $(SPIN_KUBE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/spin-kube)/tools
+
 ##@ Sanitizers
 .PHONY: asan tsan
 
@@ -84,7 +127,8 @@ tidy: setup-tidy all  ## Run clang-tidy over the C++ sources (minutes)
 	@scripts/tidy.sh $(JOBS)
 
 ##@ House-keeping
-.PHONY: help clean distclean setup-build setup-test setup-lint setup-tidy
+.PHONY: help clean distclean setup-build setup-test setup-lint setup-tidy setup-ops setup-helm setup-kube \
+        setup-browser setup-image
 
 help:  ## Show this list
 	@awk -f scripts/help.awk $(MAKEFILE_LIST)
@@ -103,6 +147,22 @@ setup-test:  ## Install what testing needs
 
 setup-lint:  ## Install what `make lint` needs
 	@scripts/setup.sh lint
+
+setup-ops:  ## Install what the tests of rules and dashboard need
+	@scripts/setup.sh ops
+
+setup-helm: setup-ops  ## Install what the tests of the chart need
+	@tests/kube/cluster/tools.sh chart
+
+setup-image:  ## Install what building the image needs
+	@scripts/setup.sh image
+
+setup-kube: setup-ops setup-image  ## Install what the cluster needs (ten minutes, once)
+	@scripts/setup.sh kube
+	@tests/kube/cluster/tools.sh cluster
+
+setup-browser: setup-ops  ## Install what the tests of the status page and `make dashboard` need
+	@scripts/setup.sh browser
 
 setup-tidy:  ## Install what `make tidy` needs
 	@scripts/setup.sh tidy

@@ -6,14 +6,17 @@
 // works too: it then scores all of them.
 //
 //   spind --socket /tmp/spind.sock &
-//   example_engine /tmp/spind.sock
+//   example_engine /tmp/spind.sock        8 steps
+//   example_engine /tmp/spind.sock 0      steps without end, as a server would: ten a second
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "spin/session.h"
 
 namespace {
@@ -22,6 +25,7 @@ constexpr int kLayers = 2;
 constexpr int kBlock = 64;        // slots in an indexer KV page
 constexpr int kTopk = 256;        // K
 constexpr int kMaxSlots = 16384;  // longest context; here a slot is a token
+constexpr absl::Duration kPause = absl::Milliseconds(100);  // between steps without end
 
 // Stands for the model's indexer: the score of one slot for the query at `position`. Mostly fixed
 // per slot and per distance, as in real models, with a little that changes from step to step.
@@ -67,6 +71,7 @@ std::vector<int64_t> TopSlots(const float* scores, const spin::KeptBlocks& kept,
 int main(int argc, char** argv) {
   spin::SessionOptions options;
   if (argc > 1) options.socket = argv[1];
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 8;
   options.model = {.name = "example",
                    .layers = kLayers,
                    .block_slots = kBlock,
@@ -91,7 +96,7 @@ int main(int argc, char** argv) {
   sequences.push_back({session.OpenRequest("request-b", 6000), 5999});
 
   std::vector<float> scores(sequences.size() * kMaxSlots);  // reused from layer to layer
-  for (int step_number = 0; step_number < 8; ++step_number) {
+  for (int step_number = 0; steps == 0 || step_number < steps; ++step_number) {
     std::vector<spin::StepRow> rows;
     for (const Sequence& sequence : sequences)
       rows.push_back({&sequence.request, sequence.position, 1});
@@ -113,7 +118,14 @@ int main(int argc, char** argv) {
     }
     step.End();
     std::printf("\n");
-    for (Sequence& sequence : sequences) ++sequence.position;  // one token each
+    for (Sequence& sequence : sequences) {  // one token each
+      if (++sequence.position < kMaxSlots) continue;
+      sequence.request = session.OpenRequest("request-" + std::to_string(step_number), 4000);
+      sequence.position = 3999;  // it was as long as a context can be: the next prompt
+    }
+    if (steps != 0) continue;
+    std::fflush(stdout);
+    absl::SleepFor(kPause);
   }
 
   const spin::SessionStats stats = session.stats();

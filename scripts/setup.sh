@@ -5,7 +5,7 @@
 # Installs what a tier of the build needs and is not there yet. Debian 12; Ubuntu 24.04 has the same
 # package names. Everything that is not a distribution package goes under .deps/ in the checkout.
 #
-# Usage: scripts/setup.sh build|test|lint|tidy
+# Usage: scripts/setup.sh build|test|lint|tidy|ops|image|kube|browser
 #
 # Environment:
 #   CUDA=auto|on|off|found
@@ -26,6 +26,9 @@ BUILD_PACKAGES=(
 PYTHON_PACKAGES=(python3 python3-venv)
 LINT_PACKAGES=(git shellcheck)
 TIDY_PACKAGES=(clang-tidy)
+IMAGE_PACKAGES=(buildah mmdebstrap)
+KUBE_PACKAGES=(containernetworking-plugins etcd-server gcc iproute2 jq libc6-dev openssl runc)
+BROWSER_PACKAGES=(chromium fonts-inter fonts-noto-core nodejs npm prometheus)
 
 say() { echo "setup: $*"; }
 die() { echo "setup: $*" >&2; exit 1; }
@@ -130,10 +133,26 @@ case ${1:-} in
     install_packages "${LINT_PACKAGES[@]}" "${PYTHON_PACKAGES[@]}"
     install_venv .deps/lint scripts/requirements-lint.txt
     ;;
+  ops)
+    install_packages "${PYTHON_PACKAGES[@]}"
+    install_venv .deps/ops tests/requirements-ops.txt
+    install_promtool
+    ;;
+  image)
+    install_packages "${IMAGE_PACKAGES[@]}"
+    ;;
+  kube)
+    install_packages "${KUBE_PACKAGES[@]}"
+    ;;
+  browser)
+    # Node may come from elsewhere, and then brings npm itself.
+    if command -v npm >/dev/null; then BROWSER_PACKAGES=(chromium fonts-inter fonts-noto-core prometheus); fi
+    install_packages "${BROWSER_PACKAGES[@]}"
+    ;;
   tidy)
     install_packages "${BUILD_PACKAGES[@]}" "${TIDY_PACKAGES[@]}"
     ;;
   *)
-    die "usage: scripts/setup.sh build|test|lint|tidy"
+    die "usage: scripts/setup.sh build|test|lint|tidy|ops|image|kube|browser"
     ;;
 esac

@@ -18,19 +18,24 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/status_page.h"
 
 namespace spin::server {
 namespace {
 
-int Reply(mg_connection* connection, int code, const char* type, const std::string& body) {
+// `more_headers` are whole lines.
+int Reply(mg_connection* connection, int code, const char* type, absl::string_view body,
+          const char* more_headers = "") {
   const char* reason = code == 200   ? "OK"
                        : code == 404 ? "Not Found"
                        : code == 405 ? "Method Not Allowed"
                                      : "Service Unavailable";
   mg_printf(connection,
             "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
-            code, reason, type, body.size());
+            "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n%s"
+            "Connection: close\r\n\r\n",
+            code, reason, type, body.size(), more_headers);
   const bool head = std::strcmp(mg_get_request_info(connection)->request_method, "HEAD") == 0;
   if (!head) mg_write(connection, body.data(), body.size());
   return code;
@@ -102,7 +107,8 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
   mg_set_request_handler(http->context_, "/metrics$", OnMetrics, http.get());
   mg_set_request_handler(http->context_, "/livez$", OnLive, http.get());
   mg_set_request_handler(http->context_, "/startupz$", OnStarted, http.get());
-  mg_set_request_handler(http->context_, "/", OnAnythingElse, http.get());
+  mg_set_request_handler(http->context_, "/status.json$", OnStatusJson, http.get());
+  mg_set_request_handler(http->context_, "/", OnPageOrNothing, http.get());  // all other paths
   return http;
 }
 
@@ -144,8 +150,22 @@ int AdminHttp::OnStarted(mg_connection* connection, void* self) {
   return Probe(connection, static_cast<AdminHttp*>(self)->probes_.started);
 }
 
-int AdminHttp::OnAnythingElse(mg_connection* connection, void*) {
-  return Reply(connection, 404, "text/plain", "try /metrics, /livez or /startupz\n");
+int AdminHttp::OnStatusJson(mg_connection* connection, void* self) {
+  if (const int code = RefuseMethod(connection)) return code;
+  return Reply(connection, 200, "application/json",
+               static_cast<AdminHttp*>(self)->probes_.status_json());
+}
+
+int AdminHttp::OnPageOrNothing(mg_connection* connection, void*) {
+  if (absl::string_view(mg_get_request_info(connection)->local_uri) != "/") {
+    return Reply(connection, 404, "text/plain", "try /, /metrics, /livez or /startupz\n");
+  }
+  if (const int code = RefuseMethod(connection)) return code;
+  // The page loads nothing, and asks only where it came from.
+  return Reply(connection, 200, "text/html; charset=utf-8", StatusPage(),
+               "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
+               "script-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; "
+               "form-action 'none'; frame-ancestors 'none'\r\n");
 }
 
 }  // namespace spin::server

@@ -17,9 +17,11 @@ struct mg_connection;
 
 // The small TCP port beside the control socket, for kubelet and Prometheus, which cannot use unix
 // sockets:
-//   /metrics    text format
-//   /livez      200 while the step thread answers
-//   /startupz   200 once the control socket accepts
+//   /             status page, for people (server/status_page.h)
+//   /status.json  what it shows
+//   /metrics      text format
+//   /livez        200 while the step thread answers
+//   /startupz     200 once the control socket accepts
 namespace spin::server {
 
 class AdminHttp {
@@ -27,6 +29,7 @@ class AdminHttp {
   struct Probes {
     std::function<bool()> live;
     std::function<bool()> started;
+    std::function<std::string()> status_json;
   };
 
   // `address` is HOST:PORT; port 0 takes a free one. FAILED_PRECONDITION if the port is taken.
@@ -43,7 +46,8 @@ class AdminHttp {
   static int OnMetrics(mg_connection* connection, void* self);
   static int OnLive(mg_connection* connection, void* self);
   static int OnStarted(mg_connection* connection, void* self);
-  static int OnAnythingElse(mg_connection* connection, void* self);
+  static int OnStatusJson(mg_connection* connection, void* self);
+  static int OnPageOrNothing(mg_connection* connection, void* self);
 
   const std::vector<std::shared_ptr<prometheus::Collectable>> metrics_;
   const Probes probes_;

@@ -110,6 +110,7 @@ v1::TimeHistogram ToProto(const TimeTotals& totals) {
 v1::SessionStats ToProto(const SessionTotals& totals) {
   v1::SessionStats out;
   out.set_steps(totals.steps);
+  out.set_rows(totals.rows);
   for (const kernels::LayerCounters& from : totals.layers) {
     v1::LayerStats& to = *out.add_layers();
     to.set_considered_blocks(from.considered_blocks);

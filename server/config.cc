@@ -64,7 +64,7 @@ void AddServing(CLI::App& app, Config& config) {
       ->envname("SPIND_ALLOW_UIDS");
   group
       ->add_option("--admin-address", config.admin_address,
-                   "HOST:PORT of /metrics, /livez and /startupz; port 0 takes a free one")
+                   "HOST:PORT of /metrics, the probes and the status page; port 0 takes a free one")
       ->envname("SPIND_ADMIN_ADDRESS")
       ->capture_default_str();
   group->add_option("--step-queue", config.step_queue, "Steps that may wait")

@@ -89,6 +89,7 @@ void Session::Sweep() {
 void Session::TakeReport(const v1::ClientReport& report) {
   absl::MutexLock lock(&totals_mutex_);
   reported_.steps = Raised(report.steps(), reported_.steps);
+  reported_.rows = Raised(report.rows(), reported_.rows);
   for (const v1::FallbackCount& count : report.fallback_rows()) {
     if (count.reason() <= 0 || count.reason() >= kFallbackReasons) continue;
     uint64_t& rows = reported_.fallback_rows[count.reason()];

@@ -61,6 +61,21 @@ MetricFamily PerLayer(const Models& models, const char* name, const char* help,
   return family;
 }
 
+// What the policy asks of each layer; 0 while no session is open.
+MetricFamily LayerTargets(const Models& models) {
+  MetricFamily family =
+      Family("spin_layer_target_sparsity_ratio",
+             "Share of a layer's blocks that the policy in force asks to skip", MetricType::Gauge);
+  for (const auto& [model, totals] : models) {
+    const std::vector<double>& targets = totals.layer_target_sparsity;
+    for (size_t layer = 0; layer < totals.totals.layers.size(); ++layer) {
+      Add(family, {{"model_name", model}, {"layer", absl::StrCat(layer)}},
+          layer < targets.size() ? targets[layer] : 0);
+    }
+  }
+  return family;
+}
+
 MetricFamily SelectedBlocks(const Models& models) {
   constexpr std::pair<const char*, uint64_t kernels::LayerCounters::*> kSources[] = {
       {"predicted", &kernels::LayerCounters::predicted_blocks},
@@ -78,6 +93,13 @@ MetricFamily SelectedBlocks(const Models& models) {
     }
   }
   return family;
+}
+
+// Process-level like the fallbacks, whose share of it is what counts.
+uint64_t Rows(const Models& models) {
+  uint64_t rows = 0;
+  for (const auto& [model, totals] : models) rows += totals.totals.rows;
+  return rows;
 }
 
 MetricFamily Fallbacks(const Models& models) {
@@ -176,12 +198,15 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
       PerModel(models, "spin_target_sparsity_ratio",
                "Share of blocks that the policy in force asks to skip", MetricType::Gauge,
                [](const ModelTotals& m) { return m.target_sparsity; }),
+      LayerTargets(models),
       PerModel(models, "spin_sessions", "Open sessions", MetricType::Gauge,
                [](const ModelTotals& m) { return m.open_sessions; }),
       Times(models, "spin_predict_duration_seconds",
             "Time to predict and select the blocks of a step", &SessionTotals::predict_time),
       Times(models, "spin_observe_duration_seconds",
             "Time to let the scores of a step enter the state", &SessionTotals::observe_time),
+      Single("spin_rows_total", "Rows (a request in a step) that engines began",
+             MetricType::Counter, Rows(models)),
       Fallbacks(models),
       Single("spin_sessions_opened_total", "Sessions ever opened", MetricType::Counter,
              sessions_->opened()),

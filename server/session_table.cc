@@ -124,7 +124,13 @@ std::map<std::string, ModelTotals> SessionTable::TotalsByModel() const {
     ModelTotals& model = models[LabelOf(session->identity().model_name)];
     model.totals += session->Totals();
     model.open_sessions += 1;
-    model.target_sparsity = session->policy()->policy.TargetSparsity();
+    const auto in_force = session->policy();
+    model.target_sparsity = in_force->policy.TargetSparsity();
+    model.layer_target_sparsity.clear();
+    for (int layer = 0; layer < session->layers(); ++layer) {
+      model.layer_target_sparsity.push_back(
+          in_force->policy.enabled ? in_force->policy.SparsityOf(layer) : 0);
+    }
   }
   return models;
 }

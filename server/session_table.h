@@ -29,7 +29,9 @@ absl::string_view EndReasonName(EndReason reason);
 struct ModelTotals {
   SessionTotals totals;
   int open_sessions = 0;
-  double target_sparsity = 0;  // of the session opened last
+  // Of the session opened last; 0 if switched off.
+  double target_sparsity = 0;
+  std::vector<double> layer_target_sparsity;
 };
 
 // All open sessions. Thread-safe. Whoever takes a session out of the table is the one who ends it:

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "server/codec.h"
 #include "server/process_metrics.h"
+#include "server/status_page.h"
 #include "server/validate.h"
 #include "server/version.h"
 
@@ -86,8 +87,9 @@ absl::Status Spind::Serve(const Config& config) {
       config.admin_address,
       {registry_, std::make_shared<SessionMetrics>(&sessions_, [this] { return Gauges(); }),
        std::make_shared<ProcessMetrics>()},
-      {.live = [this] { return !step_queue_.StuckFor(kStuck) && !control_queue_.StuckFor(kStuck); },
-       .started = [this] { return serving_.load(); }});
+      {.live = [this] { return Live(); },
+       .started = [this] { return serving_.load(); },
+       .status_json = [this] { return Status(); }});
   if (!admin.ok()) return admin.status();
   admin_ = *std::move(admin);
 
@@ -126,6 +128,22 @@ Spind::~Spind() {
   admin_.reset();  // its handlers read the parts below
   server_.reset();
   peers_.reset();  // its callbacks end sessions
+}
+
+bool Spind::Live() const {
+  return !step_queue_.StuckFor(kStuck) && !control_queue_.StuckFor(kStuck);
+}
+
+std::string Spind::Status() const {
+  v1::ListSessionsResponse sessions;
+  v1::WatchStatsResponse stats;
+  for (const auto& session : sessions_.All()) {
+    *sessions.add_sessions() = session->Info();
+    *stats.add_sessions() = session->Stats();
+  }
+  *stats.mutable_taken_at() = ToProto(absl::Now());
+  *stats.mutable_server() = Info();
+  return StatusJson(Live(), sessions, stats);
 }
 
 v1::ServerInfo Spind::Info() const {

@@ -47,6 +47,8 @@ class Spind {
         std::unique_ptr<Slab> slab);
   absl::Status Serve(const Config& config);
   v1::ServerInfo Info() const;
+  std::string Status() const;
+  bool Live() const;
   ServerGauges Gauges() const;
 
   const absl::Time started_at_;

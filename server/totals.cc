@@ -50,6 +50,7 @@ TimeTotals& TimeTotals::operator+=(const dataplane::TimeHistogram::Snapshot& oth
 
 SessionTotals& SessionTotals::operator+=(const SessionTotals& other) {
   steps += other.steps;
+  rows += other.rows;
   if (layers.size() < other.layers.size()) layers.resize(other.layers.size());
   for (size_t layer = 0; layer < other.layers.size(); ++layer) {
     ForEachCounter(other.layers[layer], &layers[layer],

@@ -61,13 +61,16 @@ v1::ClientReport StepCounts::Report(bool inline_executor) {
   const Baseline now = Now();
   reported_ = now;
   v1::ClientReport report;
+  uint64_t rows = 0;
   for (int i = 0; i < kReasonCount; ++i) {
+    rows += now.rows[i] - baseline_.rows[i];
     const v1::FallbackReason reason = ToProto(static_cast<Reason>(i));
     if (reason == v1::FALLBACK_REASON_UNSPECIFIED) continue;
     v1::FallbackCount& count = *report.add_fallback_rows();
     count.set_reason(reason);
     count.set_rows(now.rows[i] - baseline_.rows[i]);
   }
+  report.set_rows(rows);
   report.set_unobserved_full_blocks(now.unobserved_blocks - baseline_.unobserved_blocks);
   if (inline_executor) {
     report.set_steps(now.steps - baseline_.steps);

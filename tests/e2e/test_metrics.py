@@ -49,7 +49,7 @@ def staged(session, handle, position, scores, buffer=0):
 class TestFromTheStart:
     def test_process_level_series_exist_at_zero(self, spind):
         metrics = spind.metrics()
-        for name in ("spin_sessions_opened_total", "spin_requests", "spin_state_bytes", "spin_quarantined_bytes",
+        for name in ("spin_rows_total", "spin_sessions_opened_total", "spin_requests", "spin_state_bytes", "spin_quarantined_bytes",
                      "spin_connections", "spin_connections_rejected_total", "spin_step_queue_depth",
                      "spin_control_queue_depth"):
             assert metrics.value(name) == 0, name
@@ -75,6 +75,7 @@ class TestFromTheStart:
         for name in PER_LAYER:
             assert label_values(metrics, name, "layer") == {"0", "1", "2"}, name
             assert metrics.value(name, model_name="m") == 0
+        assert label_values(metrics, "spin_layer_target_sparsity_ratio", "layer") == {"0", "1", "2"}
         assert label_values(metrics, "spin_blocks_selected_total", "source") == SOURCES
         for name in PER_MODEL:
             assert metrics.all(name, model_name="m"), name
@@ -162,7 +163,7 @@ class TestValues:
             before = after
 
     def test_report_counts_once_however_often_it_comes(self, spind, session):
-        report = session_pb2.ClientReport(steps=7, fallback_rows=[dict(reason="FALLBACK_REASON_STALE", rows=3)])
+        report = session_pb2.ClientReport(steps=7, rows=9, fallback_rows=[dict(reason="FALLBACK_REASON_STALE", rows=3)])
         for _ in range(3):
             session.attachment.send(report=report)
         session.attachment.send(report=session_pb2.ClientReport(steps=5))  # older
@@ -171,6 +172,7 @@ class TestValues:
         metrics = spind.metrics()
         assert metrics.value("spin_steps_total") == 7
         assert metrics.value("spin_fallback_rows_total", reason="stale") == 3
+        assert metrics.value("spin_rows_total") == 9
 
     def test_rpcs_are_counted_by_method_and_code(self, spind, client):
         client.sessions()

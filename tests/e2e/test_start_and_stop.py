@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How spind starts, refuses to start, dies and stops."""
 
+import json
 import os
 import re
 import resource
@@ -140,8 +141,14 @@ class TestStart:
             connection.close()
 
     def test_pages_that_are_not_served_say_which_are(self, spind):
-        assert spind.get("/")[0] == 404
-        assert "/metrics" in spind.get("/unknown")[1]
+        status, body = spind.get("/unknown")
+        assert status == 404 and "/metrics" in body
+
+    def test_status_page_and_its_numbers_are_served(self, spind):
+        status, page = spind.get("/")
+        assert status == 200 and page.startswith("<!doctype html>") and page.rstrip().endswith("</html>")
+        status, numbers = spind.get("/status.json")
+        assert status == 200 and json.loads(numbers)["live"] is True
 
     def test_version_and_help_go_to_standard_output(self, spind_binary):
         version = subprocess.run([spind_binary, "--version"], capture_output=True, text=True, check=True)

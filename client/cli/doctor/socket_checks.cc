@@ -79,7 +79,8 @@ Check UserCheck(const std::string& path) {
   }
   return {"allowed user", Outcome::kFail,
           absl::StrCat("the server closes connections of user ", geteuid(), " at once"),
-          absl::StrCat("add ", geteuid(), " to --allow-uids of spind")};
+          absl::StrCat("add ", geteuid(), " to --allow-uids of spind; in the chart, allowUids: [",
+                       geteuid(), "]")};
 }
 
 }  // namespace

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Makes a Debian 12 base image out of this machine's package sources, for builds that reach no image registry.
+#
+# Usage: deploy/image/base.sh NAME[:TAG]      needs root, mmdebstrap, buildah
+set -euo pipefail
+
+name=${1:?name of the image}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+mapfile -t sources < <(find /etc/apt/sources.list /etc/apt/sources.list.d -name '*.list' -o -name '*.sources' 2>/dev/null)
+((${#sources[@]})) || { echo "base: no package sources in /etc/apt" >&2; exit 1; }
+mmdebstrap --quiet --variant=minbase --include=ca-certificates bookworm "$work/base.tar" "${sources[@]}"
+container=$(buildah from scratch)
+buildah add --quiet "$container" "$work/base.tar" / >/dev/null
+buildah commit --quiet --rm "$container" "$name" >/dev/null

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Lays out what the image holds, and nothing else: the programs, the shared libraries they load, the client library,
+# licences, a bill of materials. libcuda is not among it: it comes from the node.
+#
+# Usage: deploy/image/collect.sh BUILD_FOLDER OUT VERSION [REVISION]     on Debian, where the programs were built
+set -euo pipefail
+
+build=$(realpath "${1:?build folder}")
+out=$(realpath -m "${2:?target folder}")
+version=${3:?version}
+revision=${4:-unknown}
+programs=(spind spinctl example_engine)
+
+mkdir -p "$out"/{usr/bin,usr/share/doc,usr/share/spin,etc,run/spin,tmp,lib64}
+ln -sfn usr/lib "$out/lib"
+for program in "${programs[@]}"; do
+  strip -o "$out/usr/bin/$program" "$build/bin/$program"
+done
+
+# The client, to be copied into an engine's image: COPY --from=spin /opt/spin /opt/spin
+if [[ -f $build/cmake_install.cmake ]]; then
+  DESTDIR=$out cmake --install "$build" --prefix /opt/spin >/dev/null
+  rm -rf "$out/opt/spin/bin"
+  find "$out/opt/spin" -name '*.a' -exec strip --strip-debug {} +
+fi
+find "$build" -maxdepth 2 -name 'libspin_kernels.so*' -exec cp -P -t "$out/usr/lib" {} + 2>/dev/null || true
+
+# Libraries go by the path under which the loader looks for them.
+libraries=$(for program in "${programs[@]}"; do ldd "$build/bin/$program"; done | grep -o '/[^ ]*' | sort -u)
+for library in $libraries; do
+  case $library in
+    /lib64/*) install -m 755 "$(realpath "$library")" "$out$library" ;;
+    *) install -D -m 644 "$(realpath "$library")" "$out/usr/lib/x86_64-linux-gnu/${library##*/}" ;;
+  esac
+done
+
+# Whose they are: copyright of each package, and a bill of materials in SPDX.
+mapfile -t packages < <(for library in $libraries; do
+  dpkg-query -S "$(realpath "$library")" 2>/dev/null || dpkg-query -S "*/${library##*/}"
+done | cut -d: -f1 | sort -u)
+for package in "${packages[@]}"; do
+  install -D -m 644 "/usr/share/doc/$package/copyright" "$out/usr/share/doc/$package/copyright"
+done
+{
+  cat <<JSON
+{"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "spin-$version",
+ "documentNamespace": "urn:spin:image:$version:$revision",
+ "creationInfo": {"created": "$(date -u -d "@${SOURCE_DATE_EPOCH:-0}" +%FT%TZ)", "creators": ["Tool: deploy/image/collect.sh"]},
+ "documentDescribes": ["SPDXRef-spin"],
+ "packages": [
+  {"SPDXID": "SPDXRef-spin", "name": "spin", "versionInfo": "$version", "downloadLocation": "NOASSERTION", "licenseDeclared": "Apache-2.0", "filesAnalyzed": false}
+JSON
+  # shellcheck disable=SC2016  # dpkg-query's own variables
+  dpkg-query -W -f '${Package} ${Version} ${Architecture} ${source:Package}\n' "${packages[@]}" | awk '{
+    id = $1; gsub(/[^A-Za-z0-9.-]/, "-", id)
+    printf ",  {\"SPDXID\": \"SPDXRef-deb-%s\", \"name\": \"%s\", \"versionInfo\": \"%s\", \"supplier\": \"Organization: Debian\", \"sourceInfo\": \"built from %s\", \"downloadLocation\": \"NOASSERTION\", \"filesAnalyzed\": false, \"externalRefs\": [{\"referenceCategory\": \"PACKAGE-MANAGER\", \"referenceType\": \"purl\", \"referenceLocator\": \"pkg:deb/debian/%s@%s?arch=%s\"}]}\n", id, $1, $2, $4, $1, $2, $3 }'
+  echo ' ], "relationships": ['
+  printf '%s\n' "${packages[@]}" | awk '{
+    id = $1; gsub(/[^A-Za-z0-9.-]/, "-", id)
+    printf "%s  {\"spdxElementId\": \"SPDXRef-spin\", \"relationshipType\": \"DYNAMIC_LINK\", \"relatedSpdxElement\": \"SPDXRef-deb-%s\"}\n", (NR > 1 ? "," : " "), id }'
+  echo ']}'
+} >"$out/usr/share/spin/sbom.spdx.json"
+
+echo 'spin:x:65532:65532:spin:/:/nonexistent' >"$out/etc/passwd"
+echo 'spin:x:65532:' >"$out/etc/group"
+chmod 1777 "$out/tmp"
+chown 65532:65532 "$out/run/spin"

@@ -1,0 +1,215 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What the dashboard asks, row by row. Rates before sums; shares are ratios of rates; what an optional engine lacks has words of its own."""
+
+from panels import BLUE, GREEN, ORANGE, RED, YELLOW, graph, override, table, tile
+
+PODS = 'namespace=~"$namespace", pod=~"$pod"'
+MODELS = f'{PODS}, model_name=~"$model"'
+R = "[$__rate_interval]"
+AUDITS = "[30m]"  # audits are few: one step in 64 by default
+
+
+def rate(metric, labels="", by="", window=R, scope=MODELS):
+    """Sum of rates, by labels if any."""
+    selector = f"{scope}, {labels}" if labels else scope
+    return f"sum{f' by ({by})' if by else ''}(rate({metric}{{{selector}}}{window}))"
+
+
+def share(part, whole):
+    """A ratio of two sums of rates; absent where the whole is nothing."""
+    return f"{part} / ({whole} > 0)"
+
+
+def quantile(q, metric, by="le", labels="", scope=MODELS):
+    return f"histogram_quantile({q}, {rate(metric + '_bucket', labels, by, scope=scope)})"
+
+
+CONSIDERED = rate("spin_blocks_considered_total")
+SCORED = rate("spin_blocks_selected_total")
+SPARSITY = f"1 - {share(SCORED, CONSIDERED)}"
+STEPS = rate("spin_steps_total")
+OWN = f"({rate('spin_predict_duration_seconds_sum')} + {rate('spin_observe_duration_seconds_sum')})"
+SAVED = f"({CONSIDERED} - {SCORED}) * $scan_ns * 1e-9"
+MISS = share(rate("spin_audit_missed_slots_total", window=AUDITS), rate("spin_audit_topk_slots_total", window=AUDITS))
+ROWS_BEGUN = rate("spin_rows_total", scope=PODS)
+DOUBTS = rate("spin_fallback_rows_total", 'reason!="cold"', scope=PODS)
+OF_PODS = "(namespace, pod)"
+# Pods whose sparsity is worth the name: an engine's own series are kept or dropped by it, joined on the pod.
+SPARSE_PODS = f"(1 - {rate('spin_blocks_selected_total', by='namespace, pod')} / ({rate('spin_blocks_considered_total', by='namespace, pod')} > 0) > 0.05)"
+ONE_LAYER, FAILED = 'layer="0"', 'code!~"OK|CANCELLED"'
+ENGINES = (("vLLM", "vllm"), ("SGLang", "sglang"))
+
+
+def engine_latency(q):
+    """Inter-token latency as the engines themselves count it, whichever there is."""
+    return " or ".join(f"histogram_quantile({q}, {rate(f'{name}:inter_token_latency_seconds_bucket', by='le', scope=PODS)})" for _, name in ENGINES)
+
+
+def latency_of_pods(q, how):
+    return " or ".join(
+        f"histogram_quantile({q}, sum by (le) (rate({name}:inter_token_latency_seconds_bucket{{{PODS}}}{R}) {how} on {OF_PODS} {SPARSE_PODS}))" for _, name in ENGINES)
+
+
+PREDICTED = 'source="predicted"'
+
+
+def is_there(expr):
+    """1 or 0, also where there is no series."""
+    return f"(({expr} or vector(0)) > bool 0)"
+
+
+STATE = [{"type": "value", "options": {
+    "0": {"text": "Down", "color": RED, "index": 0}, "1": {"text": "No engine", "color": YELLOW, "index": 1},
+    "2": {"text": "Scans all", "color": ORANGE, "index": 2}, "3": {"text": "On", "color": GREEN, "index": 3}}}]
+
+HEADER = [
+    tile("Spin", "none", f"{is_there(f'count(spin_build_info{{{PODS}}})')} + {is_there(f'sum(spin_sessions{{{MODELS}}})')} + "
+         f"{is_there(rate('spin_blocks_selected_total', PREDICTED))}",
+         "On: predictions decide which blocks are scored. Scans all: an engine is connected, but no step used a prediction. No engine: spind waits. Down: no spind is scraped.",
+         "Down", decimals=0, mappings=STATE, graph=False),
+    tile("Sparsity", "percentunit", SPARSITY, "Share of blocks that were not scored, of all layers, rows and pods: 1 - scored / considered.", "No steps"),
+    tile("Target", "percentunit", f"max(spin_target_sparsity_ratio{{{MODELS}}})",
+         "Share of blocks that the policy asks to skip; the largest, where pods differ. Realised sparsity stays below it where contexts are short or rows are scored in full.",
+         "No model", graph=False),
+    tile("Top-K missed", "percentunit", MISS, "Share of the true top-K slots that predictions left out, as audits of the last 30 minutes saw it. This is the price in quality.",
+         "No audit", thresholds=(GREEN, (0.1, YELLOW), (0.25, RED)), decimals=2),
+    tile("Fallbacks", "percentunit", share(DOUBTS, ROWS_BEGUN),
+         "Share of rows (a request in a step) that scored all blocks out of doubt. First steps of requests are cold by design and not counted.",
+         "No steps", thresholds=(GREEN, (0.05, YELLOW), (0.5, RED))),
+    tile("Own time a step", "s", share(OWN, STEPS), "Mean time that predicting and observing take of a decode step.", "No steps",
+         thresholds=(GREEN, (0.002, YELLOW), (0.01, RED))),
+    tile("Saved a step", "s", share(f"({SAVED})", STEPS),
+         "Estimate: blocks that were not scored in a mean step, times $scan_ns ns for each (the variable above). Compare with own time.", "No steps"),
+    tile("ITL p95", "s", engine_latency(0.95), "95th percentile of the inter-token latency that vLLM or SGLang report in these pods.", "No engine metrics"),
+]
+
+PAYS = [
+    graph("Inter-token latency beside sparsity", "s",
+          [("p50", engine_latency(0.5)), ("p95", engine_latency(0.95)), ("p99", engine_latency(0.99)), ("sparsity", SPARSITY)],
+          "Latency as vLLM or SGLang count it (left), and the sparsity of the same pods (right). Where sparsity rises, latency should fall.",
+          "No engine metrics: scrape the engine's port too", (12, 9),
+          overrides=[override("sparsity", unit="percentunit", axis="right", color="#8AB8FF", dash=True, fill=0, min=0, max=1)]),
+    graph("Latency of pods with and without sparsity", "s",
+          [("p50, sparse", latency_of_pods(0.5, "and")), ("p95, sparse", latency_of_pods(0.95, "and")),
+           ("p50, scanning all", latency_of_pods(0.5, "unless")), ("p95, scanning all", latency_of_pods(0.95, "unless"))],
+          "The engines' own latency, split by whether Spin skips more than 5 % of blocks in the same pod at that moment (joined on namespace and pod). The gap is the gain.",
+          "No engine metrics: scrape the engine's port too", (12, 9),
+          overrides=[override("p50, sparse", color=GREEN), override("p95, sparse", color="dark-green"),
+                     override("p50, scanning all", color=ORANGE), override("p95, scanning all", color="dark-orange")]),
+    graph("Sparsity by pod", "percentunit",
+          [("{{pod}}", f"1 - {rate('spin_blocks_selected_total', by='pod')} / ({rate('spin_blocks_considered_total', by='pod')} > 0)"),
+           ("target", f"max(spin_target_sparsity_ratio{{{MODELS}}})")],
+          "Share of blocks that were not scored, for each pod, beside the target.", "No steps", (8, 8), most=1,
+          overrides=[override("target", color="text", dash=True, fill=0)]),
+    graph("Scan time saved, and own time, a step", "s",
+          [("saved (estimate)", share(f"({SAVED})", STEPS)), ("own time", share(OWN, STEPS)), ("net", share(f"({SAVED} - {OWN})", STEPS))],
+          "What a mean decode step saves in scanning (estimate: skipped blocks x $scan_ns ns) and what Spin itself takes. Spin pays while the net is above zero.",
+          "No steps", (8, 8), least=None,
+          overrides=[override("saved (estimate)", color=GREEN), override("own time", color=ORANGE), override("net", color="text", dash=True, fill=0)]),
+    graph("Tokens generated", "short",
+          [(label, rate(f"{name}:generation_tokens_total", scope=PODS)) for label, name in ENGINES],
+          "Tokens a second that vLLM or SGLang generate in these pods.", "No engine metrics: scrape the engine's port too", (8, 8)),
+]
+
+QUALITY = [
+    graph("Top-K missed", "percentunit",
+          [("{{model_name}}", share(rate("spin_audit_missed_slots_total", by="model_name", window=AUDITS), rate("spin_audit_topk_slots_total", by="model_name", window=AUDITS))),
+           ("worst layer", f"max({share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})")],
+          "Mean share of the true top-K slots that predictions left out, as audits of the last 30 minutes saw it. Dashed lines: 10 % cost nothing in published tests, 25 % did.",
+          "No audit yet", (8, 9), limits=((0.1, YELLOW), (0.25, RED)), at_least=0.12, overrides=[override("worst layer", color=ORANGE, dash=True, fill=0)]),
+    graph("Missed by layer, the worst", "percentunit",
+          [("layer {{layer}}", f"topk(6, {share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})")],
+          "The layers that miss most. Layers differ by orders of magnitude; --layer-sparsity gives the bad ones more blocks.", "No audit yet", (8, 9), at_least=0.01),
+    table("Layers", [
+        ("target", f"1 - max by (layer) (spin_layer_target_sparsity_ratio{{{MODELS}}})"),
+        ("kept", share(rate("spin_blocks_selected_total", by="layer", window="[$__range]"), rate("spin_blocks_considered_total", by="layer", window="[$__range]"))),
+        ("missed", share(rate("spin_audit_missed_slots_total", by="layer", window="[$__range]"), rate("spin_audit_topk_slots_total", by="layer", window="[$__range]"))),
+        ("audited", f"sum by (layer) (increase(spin_audit_rows_total{{{MODELS}}}[$__range]))")],
+        "Budget of each layer (share of blocks to keep), what was really scored, and what audits saw missed, over the time range.",
+        [("layer", "Layer", None, {"width": 60}), ("Value #A", "Budget", "percentunit", {"decimals": 1, "width": 75}),
+         ("Value #B", "Scored", "percentunit", {"decimals": 1, "min": 0, "max": 1, "width": 130, "cell": {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}}),
+         ("Value #C", "Missed", "percentunit", {"decimals": 2, "width": 80}), ("Value #D", "Audited", "short", {"decimals": 0})], size=(8, 9), nothing="No model yet"),
+    graph("Blocks scored, by why", "short", [("{{source}}", rate("spin_blocks_selected_total", by="source"))],
+          "Blocks a second: ranked best (predicted), drawn at random (explored), new tokens (pinned), or the whole row (full: cold, audit or fallback).",
+          "No steps", (8, 8), stacked=True,
+          overrides=[override("predicted", color=GREEN), override("explored", color=BLUE), override("pinned", color="purple"), override("full", color=ORANGE)]),
+    graph("Rows audited", "short", [("{{model_name}}", f"60 * {rate('spin_audit_rows_total', ONE_LAYER, by='model_name')}")],
+          "Audited rows a minute. The miss rate is as fresh as these are frequent: none means that nobody knows what is missed.", "No audit yet", (8, 8), at_least=1),
+    graph("Scores explored", "percentunit", [("explored", share(rate("spin_blocks_selected_total", 'source="explored"'), SCORED))],
+          "Share of scored blocks that were drawn at random, so that forgotten blocks get another chance.", "No steps", (8, 8)),
+]
+
+COST = [
+    graph("Predict", "s", [("p50", quantile(0.5, "spin_predict_duration_seconds")), ("p99", quantile(0.99, "spin_predict_duration_seconds")),
+                           ("mean", share(rate("spin_predict_duration_seconds_sum"), rate("spin_predict_duration_seconds_count")))],
+          "Time to predict and select the blocks of one step, all layers.", "No steps"),
+    graph("Observe", "s", [("p50", quantile(0.5, "spin_observe_duration_seconds")), ("p99", quantile(0.99, "spin_observe_duration_seconds")),
+                           ("mean", share(rate("spin_observe_duration_seconds_sum"), rate("spin_observe_duration_seconds_count")))],
+          "Time to let the scores of one step enter the state, all layers.", "No steps"),
+    graph("Step call (sidecar executor)", "s",
+          [("p50", quantile(0.5, "spin_rpc_duration_seconds", labels='method="Step"', scope=PODS)),
+           ("p99", quantile(0.99, "spin_rpc_duration_seconds", labels='method="Step"', scope=PODS))],
+          "Time from the arrival of a Step call at spind to its answer. The inline executor makes no calls in the decode loop.", "No calls: the inline executor makes none"),
+]
+
+REASONS = {"cold": "super-light-blue", "no_sidecar": RED, "deadline": YELLOW, "epoch": "purple", "capacity": ORANGE, "stale": BLUE, "position": "dark-yellow",
+           "invalid": "dark-red", "internal": "dark-purple"}
+
+FAULTS = [
+    graph("Fallback rows, by reason", "short", [("{{reason}}", rate("spin_fallback_rows_total", by="reason", scope=PODS))],
+          "Rows a second that scored all blocks out of doubt. cold is the first step of a request and normal; runbook SpinFallbackHigh explains the others.",
+          "No spind", (12, 8), stacked=True, at_least=1,
+          overrides=[override(reason, color=color) for reason, color in REASONS.items()]),
+    graph("Share of rows that fall back", "percentunit",
+          [("{{pod}}", share(rate("spin_fallback_rows_total", 'reason!="cold"', by="pod", scope=PODS), rate("spin_rows_total", by="pod", scope=PODS)))],
+          "Without cold rows, for each pod. The dashed lines are the limits of the alerts.", "No steps", (12, 8), limits=((0.05, YELLOW), (0.5, RED)), decimals=0, at_least=0.1),
+    graph("Sessions ended, by reason", "short", [("{{reason}}", f"60 * {rate('spin_session_ends_total', by='reason', scope=PODS)}")],
+          "Sessions a minute that ended. closed and shutdown are orderly; connection_lost and peer_exited are engines that vanished.", "No spind", at_least=1),
+    graph("Scores that were no numbers", "short", [("{{model_name}}", f"60 * {rate('spin_scores_nonfinite_total', by='model_name')}")],
+          "Scores a minute that were NaN, infinite or too large. They never enter the state; they come from the engine.", "No model", at_least=1),
+    graph("Refused and failed", "short",
+          [("connections refused", f"60 * {rate('spin_connections_rejected_total', scope=PODS)}"), ("calls failed", f"60 * {rate('spin_rpcs_total', FAILED, scope=PODS)}")],
+          "Events a minute: users turned away, calls with an error.", "No spind", at_least=1),
+]
+
+MEMORY = [
+    graph("Slab", "bytes", [("in use", f"sum(spin_state_bytes{{{PODS}}})"), ("in quarantine", f"sum(spin_quarantined_bytes{{{PODS}}})"), ("size", f"sum(spin_slab_bytes{{{PODS}}})")],
+          "Memory of sessions and requests, and all there is. In quarantine: of ended sessions whose engine may still write there.", "No spind",
+          overrides=[override("size", color="text", dash=True, fill=0), override("in quarantine", color=ORANGE)]),
+    graph("Slab in use, by pod", "percentunit", [("{{pod}}", f"sum by (pod) (spin_state_bytes{{{PODS}}}) / sum by (pod) (spin_slab_bytes{{{PODS}}})")],
+          "Above 90 % new requests may be refused state, and then score all blocks.", "No spind", most=1, limits=((0.9, YELLOW),)),
+    graph("Requests and sessions", "short", [("requests", f"sum(spin_requests{{{PODS}}})"), ("sessions", f"sum(spin_sessions{{{MODELS}}})")],
+          "Requests that have state, and engines (ranks) that are connected.", "No spind", decimals=0),
+]
+
+CONTROL = [
+    graph("Calls", "reqps", [("{{method}}", f"{rate('spin_rpcs_total', by='method', scope=PODS)} > 0")],
+          "Calls of the control plane a second. None of them is in the decode loop of the inline executor.", "No calls"),
+    graph("Duration of calls, p99", "s", [("{{method}}", quantile(0.99, "spin_rpc_duration_seconds", by="le, method", scope=PODS) + " > 0")],
+          "Time from arrival to answer.", "No calls"),
+    graph("Queues and connections", "short", [("steps waiting", f"sum(spin_step_queue_depth{{{PODS}}})"), ("calls waiting", f"sum(spin_control_queue_depth{{{PODS}}})"),
+                                              ("connections", f"sum(spin_connections{{{PODS}}})")],
+          "Work that waits for spind's threads, and open connections to the control socket.", "No spind", decimals=0),
+]
+
+PROCESS = [
+    table("Versions", [("version", f"max by (pod, version) (spin_build_info{{{PODS}}})"),
+                       ("start", f"max by (pod, version) (process_start_time_seconds{{{PODS}}} * 1000 * on (job, instance) group_left (version) spin_build_info{{{PODS}}})")],
+          "What runs where, and since when.",
+          [("pod", "Pod", None, {}), ("version", "Version", None, {}), ("Value #B", "Started", "dateTimeFromNow", {})], size=(8, 8), key=("pod", "version"), nothing="No spind"),
+    graph("Memory", "bytes", [("{{pod}}", f"sum by (pod) (process_resident_memory_bytes{{{PODS}}} and on (job, instance) spin_build_info)")],
+          "Resident memory of spind, the touched part of a CPU slab included.", "No spind"),
+    graph("CPU", "short", [("{{pod}}", f"sum by (pod) (rate(process_cpu_seconds_total{{{PODS}}}{R}) and on (job, instance) spin_build_info)")],
+          "Cores that spind uses.", "No spind", decimals=3),
+]
+
+ROWS = [
+    ("Does it pay?", False, PAYS),
+    ("Prediction quality", False, QUALITY),
+    ("Cost", False, COST),
+    ("Fallbacks and faults", False, FAULTS),
+    ("State memory and capacity", False, MEMORY),
+    ("Control plane", True, CONTROL),
+    ("Process and versions", True, PROCESS),
+]

@@ -1,0 +1,65 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The Prometheus rules: sound, tested, explained, and about metrics that spind has."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES = ROOT / "deploy" / "monitoring" / "spin.rules.yaml"
+RULE_TESTS = ROOT / "tests" / "monitoring" / "rules_test.yaml"
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"] if "alert" in rule]
+
+
+def metrics_of_spind() -> set[str]:
+    """Every metric name that a source of spind mentions."""
+    sources = "".join(path.read_text() for path in (ROOT / "server").glob("*.cc"))
+    return set(re.findall(r'"((?:spin|process)_[a-z_]+)"', sources))
+
+
+def promtool(*arguments):
+    result = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_rules_are_sound():
+    promtool("check", "rules", "--lint=all", "--lint-fatal", RULES)
+
+
+def test_rules_say_what_they_should_in_situations_of_production():
+    promtool("test", "rules", RULE_TESTS)
+
+
+def test_rules_name_metrics_that_spind_has():
+    known = metrics_of_spind()
+    used = set(re.findall(r"\b(?:spin|process)_[a-z_]+", " ".join(
+        str(rule["expr"]) for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"])))
+    assert {name.removesuffix("_sum").removesuffix("_bucket").removesuffix("_count") for name in used} <= known
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=[f"{a['alert']}-{a['labels']['severity']}" for a in ALERTS])
+class TestAlert:
+    def test_is_explained(self, alert):
+        assert alert["labels"]["severity"] in ("info", "warning", "critical")
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+        assert len(alert["annotations"]["summary"]) < 130
+
+    def test_has_a_runbook_that_names_it(self, alert):
+        page = (ROOT / alert["annotations"]["runbook_url"]).read_text()
+        assert alert["alert"] in page
+        assert "**Means.**" in page and "**Is over when**" in page
+        index = (ROOT / "docs" / "runbooks" / "README.md").read_text()
+        assert alert["alert"] in index
+
+    def test_is_tested(self, alert):
+        severity = rf"severity: {alert['labels']['severity']}"
+        assert re.search(rf"alertname: {alert['alert']}\n\s+exp_alerts:\n(?:.*\n)*?.*{severity}", RULE_TESTS.read_text())
+
+
+def test_every_runbook_belongs_to_an_alert():
+    pages = {path.stem for path in (ROOT / "docs" / "runbooks").glob("Spin*.md")}
+    assert pages == {pathlib.Path(alert["annotations"]["runbook_url"]).stem for alert in ALERTS}
