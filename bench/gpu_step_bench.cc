@@ -8,8 +8,8 @@
 //
 // for bf16 state and fp32 scores: V and D of kept blocks are read and written, their scores read,
 // and D alone is read elsewhere. The copy bandwidth is measured in the same run. Steps are replayed
-// from CUDA graphs over several sessions in turn, so that their state does not stay in the L2 cache;
-// `cold` besides flushes it before every step.
+// from CUDA graphs over several sessions in turn, so that their state does not stay in the L2
+// cache; `cold` besides flushes it before every step.
 //
 //   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--state f32|bf16]
 //                  [--scores f32|bf16] [--json]      without a size: the sizes of docs/gpu.md
@@ -167,8 +167,7 @@ Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwi
   const double element = shape.state == Dtype::kBF16 ? 2 : 4;
   const double score = shape.scores == Dtype::kBF16 ? 2 : 4;
   const double floor_bytes = (4 * element + score - element) * cost.kept_share + element;
-  cost.floor_us =
-      floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
+  cost.floor_us = floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
   return cost;
 }
 
@@ -209,8 +208,8 @@ int main(int argc, char** argv) {
   if (!json) {
     std::printf("copy bandwidth %.2f TB/s; %d layers, %s state, %s scores\n\n", bandwidth * 1e-12,
                 one.layers, state.c_str(), scores.c_str());
-    std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity", "kept",
-                "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
+    std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity",
+                "kept", "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
   }
   for (const auto& [size, requests] : sizes) {
     for (const double sparsity : sparsities) {

@@ -22,8 +22,12 @@ SessionView ViewOf(std::byte* slab, uint64_t epoch, const SessionShape& shape,
   view.records = At<kernels::RequestRecord>(slab, layout.records);
   view.counters = At<kernels::LayerCounters>(slab, layout.counters);
   view.timeline = At<Timeline>(slab, layout.timeline);
-  view.lists = {At<kernels::ListHeader>(slab, layout.headers), At<int32_t>(slab, layout.lists),
-                At<kernels::ListMask>(slab, layout.masks), shape.max_requests, shape.geometry.layers, shape.max_blocks()};
+  view.lists = {At<kernels::ListHeader>(slab, layout.headers),
+                At<int32_t>(slab, layout.lists),
+                At<kernels::ListMask>(slab, layout.masks),
+                shape.max_requests,
+                shape.geometry.layers,
+                shape.max_blocks()};
   view.staging = shape.staging ? slab + layout.staging : nullptr;
   view.staging_stride = static_cast<int64_t>(layout.staging_stride);
   return view;

@@ -58,8 +58,7 @@ __device__ int32_t MissedOf(AuditShared& shared, const S* scores, int64_t slots,
     const int64_t i = tile + lane;
     const uint32_t key = i < end ? internal::OrderKey(ToFloat(scores[i])) : 0;
     const uint32_t tied = __ballot_sync(~0u, i < end && key == last.key);
-    const bool taken =
-        key == last.key && before + __popc(tied & ((1u << lane) - 1)) < last.ties;
+    const bool taken = key == last.key && before + __popc(tied & ((1u << lane) - 1)) < last.ties;
     before += __popc(tied);
     if (i < end && (key > last.key || taken)) {
       missed += kept.Place(static_cast<int32_t>(i / g.block)) < 0 ? 1 : 0;
@@ -92,9 +91,8 @@ __global__ void __launch_bounds__(kThreads) AuditKernel(const __grid_constant__ 
       const auto k = static_cast<int32_t>(min(int64_t{p.geometry.topk}, slots));
       if (k == 0) continue;
       result.topk += k;
-      result.missed +=
-          MissedOf<S>(shared, internal::ScoresOf<S>(p.scores, row, layer, draft), slots, k,
-                      p.geometry, kept);
+      result.missed += MissedOf<S>(shared, internal::ScoresOf<S>(p.scores, row, layer, draft),
+                                   slots, k, p.geometry, kept);
     }
   }
   if (threadIdx.x != 0) return;

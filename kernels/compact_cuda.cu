@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ 
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   const int32_t block = p.geometry.block;
   const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  const int64_t at =
-      (int64_t{layer} * p.row_count + blockIdx.y) * kMaxNextN * p.topk_stride;
+  const int64_t at = (int64_t{layer} * p.row_count + blockIdx.y) * kMaxNextN * p.topk_stride;
   const int64_t entries = int64_t{row.next_n} * p.topk_stride;
   for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < entries;
        k += kCtasPerRow * kThreads) {

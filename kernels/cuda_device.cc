@@ -80,14 +80,13 @@ class CudaDevice final : public Device {
   }
   absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit,
                         Stream stream) override {
-    const auto limit_ns = static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(limit), 0));
-    return On("WaitWord", [&] {
-      return WaitWordCuda(word, value, limit_ns, timed_out_, Handle(stream));
-    });
+    const auto limit_ns =
+        static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(limit), 0));
+    return On("WaitWord",
+              [&] { return WaitWordCuda(word, value, limit_ns, timed_out_, Handle(stream)); });
   }
   absl::Status Synchronize(Stream stream) override {
-    absl::Status status =
-        On("Synchronize", [&] { return cudaStreamSynchronize(Handle(stream)); });
+    absl::Status status = On("Synchronize", [&] { return cudaStreamSynchronize(Handle(stream)); });
     if (!status.ok()) return status;
     if (std::atomic_ref<uint32_t>(*timed_out_).exchange(0) == 0) return absl::OkStatus();
     return absl::DeadlineExceededError("a timeline word was not reached in time");
@@ -190,8 +189,8 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {
   cudaError_t error = cudaSetDevice(found->ordinal);
   uint32_t* timed_out = nullptr;
   if (error == cudaSuccess) {
-    error = cudaHostAlloc(reinterpret_cast<void**>(&timed_out), sizeof *timed_out,
-                          cudaHostAllocMapped);
+    error =
+        cudaHostAlloc(reinterpret_cast<void**>(&timed_out), sizeof *timed_out, cudaHostAllocMapped);
   }
   if (error == cudaSuccess) *timed_out = 0;
   if (error == cudaSuccess) error = LoadKernelsCuda();

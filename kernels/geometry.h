@@ -39,8 +39,8 @@ constexpr bool IsBlockSize(int32_t block) {
   return block == 16 || block == 32 || block == 64 || block == 128;
 }
 
-// Largest token position: exploration counters take 32 bits. So the divisions below are unsigned and
-// narrow, because every GPU thread makes some.
+// Largest token position: exploration counters take 32 bits. So the divisions below are unsigned
+// and narrow, because every GPU thread makes some.
 inline constexpr int64_t kMaxPosition = (int64_t{1} << 32) - 16;
 
 // The slot of a token, which is also the query's coordinate q on the distance axis.

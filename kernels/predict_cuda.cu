@@ -12,7 +12,8 @@ constexpr int kWarps = 8;
 
 // Grid: (blocks / kWarps, rows, layers); a warp for each block.
 template <typename T>
-__global__ void __launch_bounds__(32 * kWarps) PredictKernel(const __grid_constant__ PredictParams p) {
+__global__ void __launch_bounds__(32 * kWarps)
+    PredictKernel(const __grid_constant__ PredictParams p) {
   const Row row = p.rows[blockIdx.y];
   if (row.request == kPaddingRow) return;
   const Geometry& g = p.geometry;

@@ -9,10 +9,11 @@
 // Observe for bf16 state in blocks of 64, the fast form. One pass over a row moves the averages of
 // the scored blocks and leaves the block scores of the next step in the pages' summaries:
 //
-// - A warp takes chunks of 4 blocks = 256 slots, 8 neighbours a lane, one after the other. V, scores
-//   and summary of those slots are aligned; D is not: the same slots lie at distances q - slot, so 8
-//   slots of a lane cover two aligned vectors of 8 elements, shifted by the same s = (7 - q) mod 8
-//   for every lane.
+// - A warp takes chunks of 4 blocks = 256 slots, 8 neighbours a lane, one after the other. V,
+// scores
+//   and summary of those slots are aligned; D is not: the same slots lie at distances q - slot, so
+//   8 slots of a lane cover two aligned vectors of 8 elements, shifted by the same s = (7 - q) mod
+//   8 for every lane.
 // - D is loaded in words of two elements from the first word at or before the lane's, and stored as
 //   whole vectors after a rotation by s through the lane before. The first and last vector of a
 //   chunk are shared with other chunks: their elements are stored one by one.
@@ -20,9 +21,9 @@
 // - Blocks that were not scored read D (it is only needed for its maximum), but not V: its maximum
 //   is in the summary.
 //
-// Arithmetic is ema.h's: fp32, no FMA, one rounding to bf16. Packed minima and maxima of the results
-// tell whether any is NaN or infinite: a score to be ignored, or an entry that was never observed.
-// Those lanes, and the last one of the context, go element by element.
+// Arithmetic is ema.h's: fp32, no FMA, one rounding to bf16. Packed minima and maxima of the
+// results tell whether any is NaN or infinite: a score to be ignored, or an entry that was never
+// observed. Those lanes, and the last one of the context, go element by element.
 namespace spin::kernels::internal {
 namespace {
 
@@ -255,8 +256,7 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
   if (!observed.taken) return;
   CountObserved(p, row, layer, draft, observed);
   if (!observed.any || observed.slots == 0) return;
-  PageSummary* summary =
-      SummaryAt(p.state, p.state.records[row.request], p.geometry, layer, 0);
+  PageSummary* summary = SummaryAt(p.state, p.state.records[row.request], p.geometry, layer, 0);
   summary->query = observed.query;
   summary->slots = observed.slots;
 }

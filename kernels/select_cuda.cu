@@ -17,8 +17,8 @@
 //   draws, pages | keys | histogram | threshold | ties | choose, histogram of draws | threshold |
 //   counts | list
 //
-// What comes before the first bar does not depend on the kernel before this one, and runs while that
-// one ends.
+// What comes before the first bar does not depend on the kernel before this one, and runs while
+// that one ends.
 namespace spin::kernels {
 namespace {
 
@@ -29,8 +29,8 @@ constexpr int kLargeThreads = 1024;
 
 // Keys of blocks that the choice is not free about; those of scores and draws are smaller.
 constexpr uint32_t kChosen = UINT32_MAX;
-constexpr uint32_t kNone = UINT32_MAX - 1;     // of lanes past the last block
-constexpr uint32_t kNoKey = UINT32_MAX - 2;    // of no block at all
+constexpr uint32_t kNone = UINT32_MAX - 1;   // of lanes past the last block
+constexpr uint32_t kNoKey = UINT32_MAX - 2;  // of no block at all
 
 constexpr uint32_t kDraws = 1u << kExplorationKeyBits;
 static_assert(kDraws == internal::kBins);
@@ -134,9 +134,9 @@ class Summaries {
 __device__ float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }
 __device__ float HighHalf(uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
 
-// Calls use(block, score) for every lane of every tile of a row that the summaries may serve; scores
-// of blocks that are not free are anything. Returns false if they do not serve: then the scores
-// were wrong. `farthest` is D at the distance of slot 0.
+// Calls use(block, score) for every lane of every tile of a row that the summaries may serve;
+// scores of blocks that are not free are anything. Returns false if they do not serve: then the
+// scores were wrong. `farthest` is D at the distance of slot 0.
 template <typename Use>
 __device__ bool ForEachSummarised(const Summaries& summaries, const Row& row,
                                   const RowExtent& extent, int64_t query, const Bf16* farthest,
@@ -209,8 +209,8 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
   }
   const Summaries summaries(p, record, layer);
   const int64_t query = QuerySlot(row.position, p.geometry.tokens_per_slot);
-  const bool may_serve = HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 &&
-                         choice.end_free > 0;
+  const bool may_serve =
+      HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
   const Bf16* farthest =
       may_serve ? internal::DAt<Bf16>(p.state, record, p.geometry, layer, query) : nullptr;
   __syncthreads();
@@ -237,10 +237,9 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
   bool served = false;
   if (may_serve) {
     // bf16 scores differ in the upper half of their keys only.
-    served = ForEachSummarised(summaries, row, extent, query, farthest, choice.end_free, tiles,
-                               [&](int32_t block, float score) {
-                                 take(block, internal::OrderKey(score) >> 16);
-                               });
+    served = ForEachSummarised(
+        summaries, row, extent, query, farthest, choice.end_free, tiles,
+        [&](int32_t block, float score) { take(block, internal::OrderKey(score) >> 16); });
   }
   if (!served) {
     low = UINT32_MAX;
@@ -371,9 +370,9 @@ cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
 
 template <typename T, bool kShared, int kThreads>
 cudaError_t LoadAs(int32_t max_blocks) {
-  return cudaFuncSetAttribute(
-      reinterpret_cast<const void*>(SelectKernel<T, kShared, kThreads>),
-      cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(KeyBytes(max_blocks)));
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(SelectKernel<T, kShared, kThreads>),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                              static_cast<int>(KeyBytes(max_blocks)));
 }
 
 template <typename T>

@@ -31,10 +31,10 @@ struct RequestRecord {
   uint32_t pages[kMaxPages];  // offsets from the slab's base, in units of kPageOffsetUnit
 };
 
-// What CUDA's Observe leaves for the prediction that follows it, so that blocks that were not scored
-// need not be read again: V of such a block has not moved, so its maximum is kept, and the maxima of
-// D come out of the same pass over the scores. A cache of what V and D say; the CPU does without.
-// Numbers are bf16 bits. With query = q of the last observed verifier row,
+// What CUDA's Observe leaves for the prediction that follows it, so that blocks that were not
+// scored need not be read again: V of such a block has not moved, so its maximum is kept, and the
+// maxima of D come out of the same pass over the scores. A cache of what V and D say; the CPU does
+// without. Numbers are bf16 bits. With query = q of the last observed verifier row,
 //
 //   S[j] for q      = max(inner[j], last[j])         S[j] for q + 1 = max(inner[j], last[j - 1])
 //
@@ -94,8 +94,7 @@ SPIN_HOST_DEVICE constexpr int64_t VOffset(const Geometry& g, int32_t layer, int
 
 // Byte offset, from the start of its page, of D at `distance` = q - slot.
 SPIN_HOST_DEVICE constexpr int64_t DOffset(const Geometry& g, int32_t layer, int64_t distance) {
-  return layer * LayerBytes(g) +
-         (2 * kPageSlots - 1 - distance % kPageSlots) * DtypeBytes(g.state);
+  return layer * LayerBytes(g) + (2 * kPageSlots - 1 - distance % kPageSlots) * DtypeBytes(g.state);
 }
 
 // Byte offset, from the start of a page, of the summary of a layer; only if HasSummary.

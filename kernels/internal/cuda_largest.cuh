@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-// The k-th largest of many 32-bit keys, by a whole thread block: histograms of 2048 bins, first over
-// the range that the keys span, then over the one bin that holds the k-th.
+// The k-th largest of many 32-bit keys, by a whole thread block: histograms of 2048 bins, first
+// over the range that the keys span, then over the one bin that holds the k-th.
 namespace spin::kernels::internal {
 
 constexpr int kBins = 2048;

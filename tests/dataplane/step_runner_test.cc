@@ -14,8 +14,8 @@ namespace {
 using kernels::Coverage;
 using ::testing::_;
 using ::testing::Field;
-using ::testing::Return;
 using ::testing::NiceMock;
+using ::testing::Return;
 
 class StepRunnerTest : public ::testing::Test {
  protected:

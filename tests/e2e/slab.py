@@ -92,8 +92,11 @@ class MappedSession:
         bf16 = self.geometry.state_dtype == session_pb2.DTYPE_BF16
         v, d = [], []
         for page in record["pages"][: record["page_count"]]:
-            halves = self._view(int(page) * PAGE_UNIT, "<u2" if bf16 else "<f4",
-                                (self.geometry.layers, 2, PAGE_SLOTS))[layer]
+            # After both averages, pages of bf16 state in blocks of 64 hold a summary of 512 bytes.
+            summary = 512 if bf16 and self.geometry.block_slots == 64 else 0
+            layer_bytes = 2 * PAGE_SLOTS * (2 if bf16 else 4) + summary
+            halves = self._view(int(page) * PAGE_UNIT + layer * layer_bytes, "<u2" if bf16 else "<f4",
+                                (2, PAGE_SLOTS))
             halves = bf16_to_f32(halves) if bf16 else halves
             v.append(halves[0])
             d.append(halves[1][::-1])  # stored reversed within a page

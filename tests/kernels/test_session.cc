@@ -33,8 +33,8 @@ TestSession::TestSession(const TestDevice& device, const SessionOptions& options
       masks_(device, headers_.size() * MaskWords(max_blocks_)),
       block_scores_(device,
                     size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
-      workspace_(device, device->SelectWorkspaceBytes(options.geometry.layers,
-                                                      options.max_requests, max_blocks_)),
+      workspace_(device, device->SelectWorkspaceBytes(options.geometry.layers, options.max_requests,
+                                                      max_blocks_)),
       counters_(device, std::vector<LayerCounters>(options.geometry.layers)) {
   slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));
   const int64_t stride = PageBytes(options.geometry) + kGap;
