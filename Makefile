@@ -108,7 +108,7 @@ asan: setup-build  ## Run the C++ tests under AddressSanitizer and UBSan
 	@ctest --preset asan -j 2
 
 tsan: setup-build  ## Run the C++ tests labelled `concurrent` under ThreadSanitizer
-	$(call build,tsan,build-tsan)
+	$(call build,tsan,build-tsan,concurrent_tests)
 	@ctest --preset tsan -j 2
 
 ##@ Style
