@@ -65,7 +65,7 @@ absl::Status StepRunner::PredictLayer(absl::Span<const kernels::Row> rows,
                           .policy = &policy,
                           .epoch = view_.epoch,
                           .lists = view_.lists,
-                          .workspace = scratch_.workspace()},
+                          .workspace = reinterpret_cast<std::byte*>(workspace_.data())},
                          stream);
 }
 

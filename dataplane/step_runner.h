@@ -3,9 +3,11 @@
 
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "dataplane/scratch.h"
 #include "dataplane/session_view.h"
 #include "kernels/device.h"
 #include "kernels/policy.h"
@@ -22,7 +24,9 @@ class StepRunner {
   StepRunner(kernels::Device* device, const SessionView& view)
       : device_(device),
         view_(view),
-        scratch_(device->SelectWorkspaceBytes(1, view.shape.max_requests, view.lists.max_blocks)) {}
+        workspace_(static_cast<size_t>(device->SelectWorkspaceBytes(1, view.shape.max_requests,
+                                                                    view.lists.max_blocks)) /
+                   sizeof(uint64_t)) {}
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.
   absl::Status Audit(absl::Span<const kernels::ScoredRow> rows, const kernels::ScoreView& scores,
@@ -45,7 +49,8 @@ class StepRunner {
 
   kernels::Device* device_;
   SessionView view_;
-  HostScratch scratch_;
+  // Never shared: kernels trust what they find there.
+  std::vector<uint64_t> workspace_;
 };
 
 }  // namespace spin::dataplane

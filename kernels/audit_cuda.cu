@@ -3,8 +3,8 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_largest.cuh"
+#include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_rows.cuh"
-#include "kernels/internal/cuda_scan.h"
 #include "kernels/internal/order_key.h"
 
 // Audit: a thread block for each (layer, row), which takes its verifier rows one after the other.
@@ -117,12 +117,6 @@ cudaError_t AuditCuda(const AuditParams& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t internal::LoadAuditCuda() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(AuditKernel<float>));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(AuditKernel<Bf16>));
-}
+cudaError_t internal::LoadAuditCuda() { return Load(AuditKernel<float>, AuditKernel<Bf16>); }
 
 }  // namespace spin::kernels

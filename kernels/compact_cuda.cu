@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/cuda_launch.h"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
 
 namespace spin::kernels {
 namespace {
@@ -63,12 +63,6 @@ cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t internal::LoadCompactCuda() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(CompactKernel));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(RemapKernel));
-}
+cudaError_t internal::LoadCompactCuda() { return Load(CompactKernel, RemapKernel); }
 
 }  // namespace spin::kernels

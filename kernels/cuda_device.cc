@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cuda_launch.h"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
 
 namespace spin::kernels {
 namespace {

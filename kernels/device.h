@@ -36,7 +36,7 @@ class Device {
   // "GPU-..." as the driver prints it; "CPU" for the reference.
   virtual absl::string_view uuid() const = 0;
 
-  // Scratch memory that Select needs for launches up to this size.
+  // Scratch memory that Select needs for launches up to this size; a multiple of 8.
   virtual int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;
 
   virtual absl::Status Predict(const PredictParams& params, Stream stream) = 0;

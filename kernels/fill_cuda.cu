@@ -5,7 +5,7 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/ema.h"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
 #include "kernels/state.h"
 
 namespace spin::kernels {
@@ -56,9 +56,6 @@ cudaError_t FillCuda(const FillParams& p, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-cudaError_t internal::LoadFillCuda() {
-  cudaFuncAttributes attributes;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(FillKernel));
-}
+cudaError_t internal::LoadFillCuda() { return Load(FillKernel); }
 
 }  // namespace spin::kernels

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/cuda_launch.h"
+#include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_observed.cuh"
 #include "kernels/internal/cuda_scan.h"
 
@@ -83,19 +84,9 @@ cudaError_t ObserveCuda(const ObserveParams& p, cudaStream_t stream) {
   return cudaSuccess;
 }
 
-namespace internal {
-
-cudaError_t LoadObserveCuda() {
-  for (const Dtype state : {Dtype::kF32, Dtype::kBF16}) {
-    for (const Dtype scores : {Dtype::kF32, Dtype::kBF16}) {
-      cudaFuncAttributes attributes;
-      const cudaError_t error = cudaFuncGetAttributes(
-          &attributes, reinterpret_cast<const void*>(KernelFor(state, scores)));
-      if (error != cudaSuccess) return error;
-    }
-  }
-  return cudaSuccess;
+cudaError_t internal::LoadObserveCuda() {
+  return Load(ObserveKernel<float, float>, ObserveKernel<float, Bf16>, ObserveKernel<Bf16, float>,
+              ObserveKernel<Bf16, Bf16>);
 }
 
-}  // namespace internal
 }  // namespace spin::kernels

@@ -3,7 +3,7 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_block_score.cuh"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
 
 namespace spin::kernels {
 namespace {
@@ -22,15 +22,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   const auto block = static_cast<int32_t>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (block >= extent.blocks) return;
   const RequestRecord& record = p.state.records[row.request];
-  bool next = false;
-  uint16_t farthest = 0;
-  float score;
-  if (block < extent.blocks - extent.tail_blocks &&
-      internal::HasScores(p.state, record, g, row, extent, layer, &next, &farthest)) {
-    score = internal::SummaryScores{p.state, record, g, layer, next, farthest}[block];
-  } else {
-    score = internal::ScanBlock<T>(p.state, record, g, row, layer, block);
-  }
+  const float score = internal::ScanBlock<T>(p.state, record, g, row, layer, block);
   if (threadIdx.x % 32 == 0) {
     p.block_scores[layer * p.layer_stride + int64_t{blockIdx.y} * p.max_blocks + block] = score;
   }
@@ -49,12 +41,6 @@ cudaError_t PredictCuda(const PredictParams& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t internal::LoadPredictCuda() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(PredictKernel<float>));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(PredictKernel<Bf16>));
-}
+cudaError_t internal::LoadPredictCuda() { return Load(PredictKernel<float>, PredictKernel<Bf16>); }
 
 }  // namespace spin::kernels

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include <cuda_bf16.h>
-
+#include "kernels/internal/cuda_bf16.cuh"
+#include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_observed.cuh"
 #include "kernels/internal/cuda_scan.h"
 
@@ -37,37 +37,6 @@ constexpr int kCtasPerSm = 12;
 constexpr int kMaxChunksPerWarp = 4;  // their blocks lie in one page and one word of the masks
 constexpr uint32_t kColdHigh = 0xff800000u;  // -infinity in the high half
 constexpr uint32_t kColdLow = 0x0000ff80u;
-
-__device__ uint32_t MaxOf(uint32_t a, uint32_t b) {  // of both bf16 halves
-  uint32_t out;
-  asm("max.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-  return out;
-}
-
-__device__ uint32_t MaxNan(uint32_t a, uint32_t b) {  // NaN if either is
-  uint32_t out;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-  return out;
-}
-
-__device__ uint32_t MinOf(uint32_t a, uint32_t b) {
-  uint32_t out;
-  asm("min.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-  return out;
-}
-
-__device__ bool HasNonfinite(uint32_t x) {
-  return (x & 0x7f80u) == 0x7f80u || (x & 0x7f800000u) == 0x7f800000u;
-}
-
-__device__ float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }
-__device__ float HighHalf(uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
-
-__device__ uint32_t Pack(float low, float high) {
-  uint32_t out;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
-  return out;
-}
 
 // nvcc would split it.
 __device__ void StoreVector(void* to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
@@ -386,12 +355,6 @@ cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t strea
   return cudaGetLastError();
 }
 
-cudaError_t LoadScanCuda() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(ScanKernel<float>));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(ScanKernel<Bf16>));
-}
+cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }
 
 }  // namespace spin::kernels::internal

@@ -6,7 +6,8 @@
 #include "kernels/exploration.h"
 #include "kernels/internal/cuda_block_score.cuh"
 #include "kernels/internal/cuda_largest.cuh"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
+#include "kernels/internal/cuda_summaries.cuh"
 #include "kernels/internal/order_key.h"
 
 // Select: a thread block for each (layer, row). A warp owns a contiguous range of tiles of 32
@@ -52,20 +53,6 @@ struct SelectShared {
   uint32_t sure[kWarps];
 };
 
-// The tiles of one warp.
-struct Tiles {
-  int32_t first;
-  int32_t end;
-};
-
-template <int kWarps>
-__device__ Tiles TilesOf(int32_t blocks) {
-  const int32_t tiles = (blocks + 31) / 32;
-  const int32_t each = (tiles + kWarps - 1) / kWarps;
-  const int32_t first = min(tiles, static_cast<int32_t>(threadIdx.x / 32) * each);
-  return {first, min(tiles, first + each)};
-}
-
 // The sum over the warps before this one, after a barrier.
 template <int kWarps>
 __device__ uint32_t SumBefore(const uint32_t (&warps)[kWarps]) {
@@ -102,74 +89,14 @@ __device__ Choice ChoiceFor(const SelectParams& p, const Row& row, const RowExte
 // Block scores straight from V and D, where no summary serves: the rare or the slow case.
 template <typename T>
 __device__ __noinline__ void ScanScores(const SelectParams& p, const Row& row, int32_t layer,
-                                        int32_t end, Tiles tiles, float* out) {
+                                        int32_t end, internal::Tiles tiles, float* out) {
   const RequestRecord& record = p.state.records[row.request];
+  __syncwarp();  // `out` may hold what the lanes wrote when they tried the summaries
   for (int32_t block = tiles.first * 32; block < min(tiles.end * 32, end); ++block) {
     const float score = internal::ScanBlock<T>(p.state, record, p.geometry, row, layer, block);
     if (threadIdx.x % 32 == 0) out[block] = score;
   }
   __syncwarp();
-}
-
-// Where the pages' summaries of one layer are, for the blocks of a warp's tiles. A tile is half a
-// page.
-class Summaries {
- public:
-  __device__ Summaries(const SelectParams& p, const RequestRecord& record, int32_t layer)
-      : base_(p.state.slab + SummaryOffset(p.geometry, layer)), pages_(record.pages) {}
-
-  __device__ const PageSummary* Page(int32_t page) const {
-    return reinterpret_cast<const PageSummary*>(base_ + uint64_t{pages_[page]} * kPageOffsetUnit);
-  }
-  // Both halves of a block's summary; see BlockSummary.
-  __device__ uint32_t Block(int32_t block) const {
-    return *reinterpret_cast<const uint32_t*>(&Page(block / 64)->blocks[block % 64]);
-  }
-
- private:
-  const std::byte* base_;
-  const uint32_t* pages_;
-};
-
-__device__ float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }
-__device__ float HighHalf(uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
-
-// Calls use(block, score) for every lane of every tile of a row that the summaries may serve;
-// scores of blocks that are not free are anything. Returns false if they do not serve: then the
-// scores were wrong. `farthest` is D at the distance of slot 0.
-template <typename Use>
-__device__ bool ForEachSummarised(const Summaries& summaries, const Row& row,
-                                  const RowExtent& extent, int64_t query, const Bf16* farthest,
-                                  int32_t end, Tiles tiles, const Use& use) {
-  constexpr int kAhead = 4;  // tiles whose loads are in flight together
-  const int lane = threadIdx.x % 32;
-  const PageSummary* first_page = summaries.Page(0);
-  const int64_t summary_query = first_page->query;
-  const int64_t summary_slots = first_page->slots;
-  const uint32_t far = farthest->bits;
-  // The block before the lane's: its neighbour's, or one more load for lane 0.
-  uint32_t before = far << 16;
-  if (lane == 0 && tiles.first > 0 && tiles.first * 32 <= end) {
-    before = summaries.Block(tiles.first * 32 - 1);
-  }
-  const bool next = query != summary_query;
-  for (int32_t first = tiles.first; first < tiles.end; first += kAhead) {
-    uint32_t own[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int32_t block = (first + i) * 32 + lane;
-      own[i] = first + i < tiles.end && block < end ? summaries.Block(block) : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (first + i >= tiles.end) break;
-      const uint32_t neighbour = __shfl_up_sync(~0u, own[i], 1);
-      const uint32_t previous = lane == 0 ? before : neighbour;
-      before = __shfl_sync(~0u, own[i], 31);
-      use((first + i) * 32 + lane, fmaxf(LowHalf(own[i]), HighHalf(next ? previous : own[i])));
-    }
-  }
-  return SummaryServes(summary_query, summary_slots, query, extent, row.next_n);
 }
 
 // Grid: (rows, layers).
@@ -185,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
   const RequestRecord& record = p.state.records[row.request];
   const RowExtent extent = ExtentOf(row.position, row.next_n, p.geometry);
   const Choice choice = ChoiceFor(p, row, extent, layer);
-  const Tiles tiles = TilesOf<kWarps>(choice.blocks);
+  const internal::Tiles tiles = internal::TilesOf<kWarps>(choice.blocks);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   const uint32_t lower_lanes = (1u << lane) - 1;
@@ -207,7 +134,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
     *reinterpret_cast<uint4*>(&draws[group * kBlocksPerDraw]) = {pairs[0], pairs[1], pairs[2],
                                                                  pairs[3]};
   }
-  const Summaries summaries(p, record, layer);
+  const internal::Summaries summaries(p.state, record, p.geometry, layer);
   const int64_t query = QuerySlot(row.position, p.geometry.tokens_per_slot);
   const bool may_serve =
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
@@ -237,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
   bool served = false;
   if (may_serve) {
     // bf16 scores differ in the upper half of their keys only.
-    served = ForEachSummarised(
+    served = internal::ForEachSummarised(
         summaries, row, extent, query, farthest, choice.end_free, tiles,
         [&](int32_t block, float score) { take(block, internal::OrderKey(score) >> 16); });
   }
@@ -368,18 +295,19 @@ cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
   return LaunchAs<T, false, kLargeThreads>(p, stream);
 }
 
+// How much shared memory launches may ask for. Loads the kernel, too.
 template <typename T, bool kShared, int kThreads>
-cudaError_t LoadAs(int32_t max_blocks) {
+cudaError_t SetRoom(int32_t max_blocks) {
   return cudaFuncSetAttribute(reinterpret_cast<const void*>(SelectKernel<T, kShared, kThreads>),
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(KeyBytes(max_blocks)));
 }
 
 template <typename T>
-cudaError_t Load() {
-  cudaError_t error = LoadAs<T, true, kSmallThreads>(kSmallBlocks);
-  if (error == cudaSuccess) error = LoadAs<T, true, kLargeThreads>(kSharedBlocks);
-  if (error == cudaSuccess) error = LoadAs<T, false, kLargeThreads>(0);
+cudaError_t SetRooms() {
+  cudaError_t error = SetRoom<T, true, kSmallThreads>(kSmallBlocks);
+  if (error == cudaSuccess) error = SetRoom<T, true, kLargeThreads>(kSharedBlocks);
+  if (error == cudaSuccess) error = SetRoom<T, false, kLargeThreads>(0);
   return error;
 }
 
@@ -395,8 +323,8 @@ cudaError_t SelectCuda(const SelectParams& p, cudaStream_t stream) {
 }
 
 cudaError_t internal::LoadSelectCuda() {
-  const cudaError_t error = Load<float>();
-  return error != cudaSuccess ? error : Load<Bf16>();
+  const cudaError_t error = SetRooms<float>();
+  return error != cudaSuccess ? error : SetRooms<Bf16>();
 }
 
 }  // namespace spin::kernels

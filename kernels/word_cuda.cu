@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/cuda_launch.h"
-#include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_load.h"
 
 // Timeline words as kernels of one thread: unlike a stream wait of the driver they give up by
 // themselves, so that a dead peer holds a stream no longer than its limit.
@@ -25,7 +25,8 @@ __global__ void WaitWordKernel(const uint64_t* word, uint64_t value, uint64_t li
     if (Now() - start >= limit_ns) break;
     __nanosleep(500);
   }
-  atomicExch_system(timed_out, 1u);
+  // A store: the flag is in host memory, where a GPU need not have atomics.
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(timed_out), "r"(1u) : "memory");
 }
 
 __global__ void WriteWordKernel(uint64_t* word, uint64_t value) {
@@ -45,12 +46,6 @@ cudaError_t WriteWordCuda(uint64_t* word, uint64_t value, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-cudaError_t internal::LoadWordCuda() {
-  cudaFuncAttributes attributes;
-  const cudaError_t error =
-      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(WaitWordKernel));
-  if (error != cudaSuccess) return error;
-  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(WriteWordKernel));
-}
+cudaError_t internal::LoadWordCuda() { return Load(WaitWordKernel, WriteWordKernel); }
 
 }  // namespace spin::kernels

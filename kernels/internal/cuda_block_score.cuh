@@ -37,41 +37,4 @@ __device__ inline float ScanBlock(const StateView& state, const RequestRecord& r
   return WarpMax(best);
 }
 
-// Block scores of a row that the pages' summaries have; see SummaryServes.
-struct SummaryScores {
-  const StateView& state;
-  const RequestRecord& record;
-  const Geometry& g;
-  int32_t layer;
-  bool next;          // the row's query is one past the summary's ...
-  uint16_t farthest;  // ... and this is D at the distance of slot 0, which no block had before
-
-  __device__ BlockSummary Of(int32_t block) const {
-    return SummaryAt(state, record, g, layer, block / 64)->blocks[block % 64];
-  }
-  __device__ static float Max(uint16_t a, uint16_t b) {
-    return fmaxf(ToFloat(Bf16{a}), ToFloat(Bf16{b}));
-  }
-  // Of a free block.
-  __device__ float operator[](int32_t block) const {
-    const BlockSummary own = Of(block);
-    if (!next) return Max(own.inner, own.last);
-    return Max(own.inner, block == 0 ? farthest : Of(block - 1).last);
-  }
-};
-
-// Whether the summary serves the row; then what it takes to ask it.
-__device__ inline bool HasScores(const StateView& state, const RequestRecord& record,
-                                 const Geometry& g, const Row& row, const RowExtent& extent,
-                                 int32_t layer, bool* next, uint16_t* farthest) {
-  if (!HasSummary(g) || extent.slots == 0) return false;
-  const PageSummary* summary = SummaryAt(state, record, g, layer, 0);
-  const int64_t query = QuerySlot(row.position, g.tokens_per_slot);
-  if (!SummaryServes(summary->query, summary->slots, query, extent, row.next_n)) return false;
-  *next = query != summary->query;
-  // Within the state: slot 0 is visible to this query.
-  *farthest = DAt<Bf16>(state, record, g, layer, query)->bits;
-  return true;
-}
-
 }  // namespace spin::kernels::internal
