@@ -147,7 +147,7 @@ Cost Measure(const spin::trace::Trace& trace, const spin::trace::Scorer& scorer,
         .coverage = step == 0 ? spin::kernels::Coverage::kAll : spin::kernels::Coverage::kKept,
         .score_row = 0};
     const spin::kernels::Row next = {
-        .request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .reserved = 0};
+        .request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .generation = 0};
     const bool may_predict = step + 1 < trace.steps;
     int64_t scored = 0;
     double score = 0, observe = 0, predict = 0;

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "kernels/binding.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
 #include "kernels/geometry.h"
@@ -32,6 +33,7 @@ struct AuditParams {
   ScoreView scores;
   LayerCounters* counters;  // [geometry.layers]
   AuditResult* results;     // out [geometry.layers][row_count], or null
+  const Binding* binding;   // or null: see binding.h
 };
 
 void AuditCpu(const AuditParams& params);

@@ -73,7 +73,8 @@ __device__ int32_t MissedOf(AuditShared& shared, const S* scores, int64_t slots,
 
 // Grid: (rows, layers).
 template <typename S>
-__global__ void __launch_bounds__(kThreads) AuditKernel(const __grid_constant__ AuditParams p) {
+__global__ void __launch_bounds__(kThreads) AuditKernel(const __grid_constant__ AuditParams params) {
+  const AuditParams p = BoundToCount(params);
   __shared__ AuditShared shared;
   const ScoredRow row = p.rows[blockIdx.x];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);

@@ -68,7 +68,7 @@ class StepPlan {
                              .next_n = next_n,
                              .position = position,
                              .buffer = buffer,
-                             .reserved = 0});
+                             .generation = 0});
     Request::StepState& state = request.step_state();
     state.lists[buffer] = {position, next_n};
     const bool audit = kernels::AuditDue(policy_->kernels.seed, request.key_hash(), position,

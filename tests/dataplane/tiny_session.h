@@ -102,7 +102,7 @@ inline kernels::ScoredRow ScoredAt(int64_t position, kernels::Coverage coverage,
 }
 
 inline kernels::Row RowAt(int64_t position, uint32_t request = 0) {
-  return {.request = request, .next_n = 1, .position = position, .buffer = 0, .reserved = 0};
+  return {.request = request, .next_n = 1, .position = position, .buffer = 0, .generation = 0};
 }
 
 }  // namespace spin::dataplane
