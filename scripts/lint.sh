@@ -34,6 +34,7 @@ check_shell() {
 # What the sources of a folder never include: dependencies go one way (CONTRIBUTING.md).
 rpc='grpcpp/|google/protobuf/|spin/'
 declare -A NEVER_INCLUDES=(
+  [policy_file]="(kernels|calibration|dataplane|trace|server|client)/|spin/(?!v1/)"
   [kernels]="$rpc|(calibration|dataplane|trace|server|client)/"
   [calibration]="$rpc|(dataplane|trace|server|client)/"
   [dataplane]="$rpc|(calibration|trace|server|client)/"
