@@ -3,7 +3,19 @@
 
 #include "dataplane/step_runner.h"
 
+#include <algorithm>
+
 namespace spin::dataplane {
+
+// Select runs layer by layer, Audit over all layers; never both at a time.
+size_t StepRunner::WorkspaceWords(const kernels::Device& device, const SessionView& view) {
+  const int32_t rows = view.shape.max_requests;
+  const int32_t blocks = view.lists.max_blocks;
+  const int64_t bytes =
+      std::max(device.SelectWorkspaceBytes(1, rows, blocks),
+               device.AuditWorkspaceBytes(view.shape.geometry.layers, rows, blocks));
+  return static_cast<size_t>(bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+}
 
 absl::Status StepRunner::Audit(absl::Span<const kernels::ScoredRow> rows,
                                const kernels::ScoreView& scores, kernels::LayerRange layers,
@@ -18,6 +30,8 @@ absl::Status StepRunner::Audit(absl::Span<const kernels::ScoredRow> rows,
                          .lists = view_.lists,
                          .scores = scores,
                          .counters = view_.counters,
+                         .audits = view_.audits,
+                         .workspace = workspace(),
                          .results = nullptr},
                         stream);
 }
@@ -65,7 +79,7 @@ absl::Status StepRunner::PredictLayer(absl::Span<const kernels::Row> rows,
                           .policy = &policy,
                           .epoch = view_.epoch,
                           .lists = view_.lists,
-                          .workspace = reinterpret_cast<std::byte*>(workspace_.data())},
+                          .workspace = workspace()},
                          stream);
 }
 

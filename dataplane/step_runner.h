@@ -22,11 +22,7 @@ class StepRunner {
  public:
   // The device and the mapping behind the view must outlive the runner.
   StepRunner(kernels::Device* device, const SessionView& view)
-      : device_(device),
-        view_(view),
-        workspace_(static_cast<size_t>(device->SelectWorkspaceBytes(1, view.shape.max_requests,
-                                                                    view.lists.max_blocks)) /
-                   sizeof(uint64_t)) {}
+      : device_(device), view_(view), workspace_(WorkspaceWords(*device, view)) {}
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.
   absl::Status Audit(absl::Span<const kernels::ScoredRow> rows, const kernels::ScoreView& scores,
@@ -44,6 +40,8 @@ class StepRunner {
   kernels::LayerRange all_layers() const { return {0, view_.shape.geometry.layers}; }
 
  private:
+  static size_t WorkspaceWords(const kernels::Device& device, const SessionView& view);
+  std::byte* workspace() { return reinterpret_cast<std::byte*>(workspace_.data()); }
   absl::Status PredictLayer(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
                             int32_t layer, kernels::Stream stream);
 

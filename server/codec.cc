@@ -94,6 +94,7 @@ v1::Layout ToProto(const dataplane::SessionLayout& layout, const dataplane::Sess
   out.set_headers(layout.headers);
   out.set_lists(layout.lists);
   out.set_masks(layout.masks);
+  out.set_audits(layout.audits);
   out.set_timeline(layout.timeline);
   out.set_staging(layout.staging);
   out.set_staging_stride(layout.staging_stride);

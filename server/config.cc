@@ -245,7 +245,8 @@ std::optional<int> ParseInto(int argc, char** argv, Config& config) {
 }
 
 absl::Status CheckTogether(const Policy& policy) {
-  if (policy.target_miss <= 0) return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
+  if (policy.target_miss <= 0)
+    return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
   if (policy.min_sparsity <= policy.max_sparsity) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--min-sparsity: ", policy.min_sparsity,
                                                  " is more than --max-sparsity, ",

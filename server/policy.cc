@@ -49,9 +49,9 @@ absl::Status CheckBudget(const v1::Policy& change, absl::string_view prefix) {
   status.Update(CheckRatio(change.max_sparsity(), true, prefix, "max_sparsity"));
   const bool both = change.has_min_sparsity() && change.has_max_sparsity();
   if (status.ok() && both && change.min_sparsity() > change.max_sparsity()) {
-    return RefuseField(absl::StrCat(prefix, "min_sparsity"),
-                       absl::StrCat(change.min_sparsity(), " is more than max_sparsity, ",
-                                    change.max_sparsity()));
+    return RefuseField(
+        absl::StrCat(prefix, "min_sparsity"),
+        absl::StrCat(change.min_sparsity(), " is more than max_sparsity, ", change.max_sparsity()));
   }
   return status;
 }

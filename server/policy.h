@@ -33,8 +33,8 @@ struct Policy {
   }
   // Mean over layers; 0 if switched off.
   double TargetSparsity() const;
-  // The same for a session of `layers` layers: budgets of another number of layers, as a policy file
-  // for another model has them, become their mean.
+  // The same for a session of `layers` layers: budgets of another number of layers, as a policy
+  // file for another model has them, become their mean.
   Policy ForLayers(int layers) const;
 };
 

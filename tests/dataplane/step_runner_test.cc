@@ -92,6 +92,7 @@ class MockDevice : public kernels::Device {
   using Stream = kernels::Stream;
   MOCK_METHOD(absl::string_view, uuid, (), (const, override));
   MOCK_METHOD(int64_t, SelectWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
+  MOCK_METHOD(int64_t, AuditWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
   MOCK_METHOD(absl::Status, Predict, (const kernels::PredictParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Select, (const kernels::SelectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Compact, (const kernels::CompactParams&, Stream), (override));

@@ -71,6 +71,7 @@ class TestSession {
   void SetD(uint32_t request, int32_t layer, const std::vector<float>& values);
 
   LayerCounters Counters(int32_t layer) { return counters_.Download(layer, 1)[0]; }
+  LayerAudits Audits(int32_t layer) { return audits_.Download(layer, 1)[0]; }
 
   const Geometry& geometry() const { return options_.geometry; }
   int32_t max_blocks() const { return max_blocks_; }
@@ -103,6 +104,7 @@ class TestSession {
   DeviceArray<float> block_scores_;
   DeviceArray<std::byte> workspace_;
   DeviceArray<LayerCounters> counters_;
+  DeviceArray<LayerAudits> audits_;
 };
 
 }  // namespace spin::kernels
