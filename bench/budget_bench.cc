@@ -74,7 +74,7 @@ Run Play(const Flags& flags, const std::vector<const RecordedScores*>& play,
          std::vector<double> sparsity, BudgetController* controller, bool verbose = false) {
   Run run;
   for (size_t i = 0; i < play.size(); ++i) {
-    Playback playback(*play[i], flags.exploration, controller ? flags.audit_every : 0, i);
+    Playback playback(*play[i], flags.exploration, flags.audit_every, i);
     double total = 0;
     for (int step = 0; step < play[i]->steps(); ++step) {
       const auto audit = playback.Step(step, sparsity);

@@ -26,12 +26,18 @@ constexpr double kWorthwhile = 0.03;
 constexpr uint64_t kFirstRefitRows = 2;
 constexpr uint64_t kRefitRows = 32;
 
-// Target: the plan aims below the target, because what is seen afterwards is a little worse than
-// what the curves promise, and a miss above the target weighs more than one below.
-constexpr double kAim = 0.85;
-constexpr double kRise = 0.02;        // of total sparsity, at most at a time
+// Target: what is seen after a change is worse than what the curves promised, because the best
+// budgets for the audits at hand are not quite those for the next ones. So the miss to plan for
+// follows, slowly, what it takes to see kSetPoint of the target.
+constexpr double kSetPoint = 0.9;
+constexpr double kFirstAim = 0.8;     // of the target
+constexpr double kLeastAim = 0.5;
+constexpr double kMostAim = 1.1;
+constexpr double kAimRows = 128;      // audited rows that move the aim by what is seen
+constexpr double kSeenAtMost = 3;     // times the target: one bad audit is no trend
+constexpr double kRise = 0.05;        // of total sparsity, at most at a time
 constexpr double kDeadBand = 0.01;    // of total sparsity: smaller changes are not worth an epoch
-constexpr uint64_t kRiseRows = 8;     // audited rows between two rises
+constexpr uint64_t kRiseRows = 4;     // audited rows between two rises
 constexpr uint64_t kLowerRows = 4;    // ... before budgets are lowered
 constexpr double kJump = 2.5;         // recent miss over target that means a jump ...
 constexpr uint64_t kJumpRows = 4;     // ... once so many rows have seen the budgets in force
@@ -60,6 +66,7 @@ BudgetController::BudgetController(std::vector<double> sparsity, const BudgetOpt
     : options_(options),
       limits_{.min_keep = options.min_keep, .exploration = options.exploration},
       total_(Mean(sparsity)),
+      aim_(kFirstAim * options.target_miss),
       sparsity_(std::move(sparsity)),
       slow_(sparsity_.size()),
       fast_(sparsity_.size()) {}
@@ -90,7 +97,7 @@ std::optional<BudgetDecision> BudgetController::Take(absl::Span<const LayerSampl
   rows_ += rows;
   rows_since_change_ += rows;
   rows_until_rise_ -= std::min(rows_until_rise_, rows);
-  return options_.goal == BudgetGoal::kCalibrated ? Calibrate() : HoldTarget();
+  return options_.goal == BudgetGoal::kCalibrated ? Calibrate() : HoldTarget(MissOf(layers), rows);
 }
 
 std::vector<MissCurve> BudgetController::Beliefs(const std::vector<MissCurve>& seen,
@@ -124,19 +131,28 @@ std::optional<BudgetDecision> BudgetController::FallBack() {
   slow_ = fast_;
   rows_until_rise_ = kAfterJumpRows;
   recent_miss_ = options_.target_miss;  // of the budgets that follow nothing was seen yet
-  return Adopt(PlanFor(Beliefs(fast_, kPriorRows), kAim * options_.target_miss), true,
+  return Adopt(PlanFor(Beliefs(fast_, kPriorRows), aim_), true,
                absl::StrFormat("recent audits missed %.3f %%, the target is %.3f %%: more blocks",
                                100 * before, 100 * options_.target_miss));
 }
 
-std::optional<BudgetDecision> BudgetController::HoldTarget() {
-  const double aim = kAim * options_.target_miss;
+void BudgetController::Correct(double seen, uint64_t rows) {
+  const double target = options_.target_miss;
+  const double error = kSetPoint * target - std::min(seen, kSeenAtMost * target);
+  aim_ = std::clamp(aim_ + static_cast<double>(rows) / kAimRows * error, kLeastAim * target,
+                    kMostAim * target);
+}
+
+std::optional<BudgetDecision> BudgetController::HoldTarget(double seen, uint64_t rows) {
   const double total = total_sparsity();
   if (recent_miss_ > kJump * options_.target_miss && rows_since_change_ >= kJumpRows) {
     return FallBack();
   }
   const std::vector<MissCurve> curves = Beliefs(slow_, kPriorRows);
-  Allocation plan = PlanFor(curves, aim);
+  Allocation plan = PlanFor(curves, aim_);
+  // While the total is on its way up, or at a bound, too few misses say nothing about the plan.
+  const bool held = plan.total_sparsity > total + kDeadBand || total >= options_.max_sparsity;
+  if (!held || seen > kSetPoint * options_.target_miss) Correct(seen, rows);
   const bool lower = plan.total_sparsity < total - kDeadBand;
   if (rows_since_change_ < (lower ? kLowerRows : kRiseRows)) return std::nullopt;
   if (!lower && rows_until_rise_ > 0) return std::nullopt;

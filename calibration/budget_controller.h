@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -69,7 +70,8 @@ class BudgetController {
 
  private:
   std::optional<BudgetDecision> Calibrate();
-  std::optional<BudgetDecision> HoldTarget();
+  std::optional<BudgetDecision> HoldTarget(double seen, uint64_t rows);
+  void Correct(double seen, uint64_t rows);
   std::optional<BudgetDecision> FallBack();
   BudgetDecision Adopt(const Allocation& next, bool fallback, std::string why);
   std::vector<MissCurve> Beliefs(const std::vector<MissCurve>& seen, double prior_rows) const;
@@ -78,6 +80,7 @@ class BudgetController {
   const BudgetOptions options_;
   const AllocationLimits limits_;
   const double total_;  // kCalibrated: to be kept
+  double aim_;          // kTargetMiss: the miss that is planned for
   std::vector<double> sparsity_;
   std::vector<MissCurve> slow_;  // [layers]
   std::vector<MissCurve> fast_;  // [layers] of the last few audits
