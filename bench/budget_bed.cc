@@ -84,8 +84,9 @@ Playback::Playback(const RecordedScores& recorded, double exploration, uint32_t 
   const size_t bytes = (layout.end + pages * page_bytes + 4095) / 4096 * 4096;
   memory_ = static_cast<std::byte*>(std::aligned_alloc(4096, bytes));
   std::memset(memory_, 0, layout.end);
+  scratch_ = *device_->Allocate(dataplane::StepRunner::ScratchBytes(*device_, shape));
   runner_ = std::make_unique<dataplane::StepRunner>(
-      device_.get(), dataplane::ViewOf(memory_, 1, shape, layout));
+      device_.get(), dataplane::ViewOf(memory_, 1, shape, layout), scratch_.get());
   kernels::RequestRecord& record = runner_->view().records[0];
   record.generation = 1;
   record.key_hash = key * 0x9e3779b97f4a7c15u;

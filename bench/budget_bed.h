@@ -70,6 +70,7 @@ class Playback {
   uint64_t key_;
   std::unique_ptr<kernels::Device> device_;
   std::byte* memory_;
+  kernels::DeviceMemory scratch_;
   std::unique_ptr<dataplane::StepRunner> runner_;
   uint32_t buffer_ = 0;
   bool audit_ = false;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/binding.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
 #include "kernels/geometry.h"
@@ -41,6 +42,7 @@ struct AuditParams {
   LayerAudits* audits;      // [geometry.layers], or null
   std::byte* workspace;     // Device::AuditWorkspaceBytes, 8-byte aligned; null without audits
   AuditResult* results;     // out [geometry.layers][row_count], or null
+  const Binding* binding;   // or null: see binding.h
 };
 
 constexpr int64_t AuditWorkspaceBytesCpu(int32_t max_blocks) { return 12 * int64_t{max_blocks}; }

@@ -147,7 +147,8 @@ void AuditLayer(const AuditParams& p, int32_t layer) {
 
 }  // namespace
 
-void AuditCpu(const AuditParams& p) {
+void AuditCpu(const AuditParams& params) {
+  const AuditParams p = BoundToAudit(params);
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
     AuditLayer(p, layer);
   }

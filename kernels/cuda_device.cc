@@ -5,10 +5,13 @@
 
 #include <cuda_runtime_api.h>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_load.h"
 
@@ -41,9 +44,32 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(int ordinal, std::string uuid, uint32_t* timed_out)
       : ordinal_(ordinal), uuid_(std::move(uuid)), timed_out_(timed_out) {}
-  ~CudaDevice() override { (void)cudaFreeHost(timed_out_); }
+  ~CudaDevice() override {
+    for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+    (void)cudaFreeHost(timed_out_);
+  }
 
   absl::string_view uuid() const override { return uuid_; }
+
+  absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override {
+    void* memory = nullptr;
+    absl::Status status =
+        On("cudaMalloc", [&] { return cudaMalloc(&memory, static_cast<size_t>(bytes)); });
+    if (!status.ok()) return status;
+    return DeviceMemory(static_cast<std::byte*>(memory), [this](std::byte* gone) {
+      (void)On("cudaFree", [&] { return cudaFree(gone); });
+    });
+  }
+  absl::StatusOr<Stream> MakeStream() override {
+    cudaStream_t stream = nullptr;
+    absl::Status status = On("a new stream", [&] {
+      return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    });
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    streams_.push_back(stream);
+    return Stream{stream};
+  }
 
   int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCuda(layers, rows, max_blocks);
@@ -77,6 +103,10 @@ class CudaDevice final : public Device {
       return cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
                              Handle(stream));
     });
+  }
+  absl::Status Zero(void* to, int64_t bytes, Stream stream) override {
+    return On("Zero",
+              [&] { return cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), Handle(stream)); });
   }
   absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) override {
     return On("WriteWord", [&] { return WriteWordCuda(word, value, Handle(stream)); });
@@ -112,6 +142,8 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const std::string uuid_;
   uint32_t* const timed_out_;  // pinned: a wait that gave up sets it
+  absl::Mutex mutex_;
+  std::vector<cudaStream_t> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Found {
@@ -143,8 +175,13 @@ absl::StatusOr<Found> FindDevice(absl::string_view uuid) {
   absl::StatusOr<std::vector<Found>> found = FindDevices();
   if (!found.ok()) return found.status();
   if (uuid.empty() && found->size() == 1) return found->front();
+  if (absl::StartsWithIgnoreCase(uuid, "MIG-")) {
+    return absl::UnimplementedError(
+        absl::StrCat(uuid, " is a MIG instance, which is not supported: give spind and the engine a "
+                           "whole GPU"));
+  }
   for (const Found& one : *found) {
-    if (one.info.uuid == uuid) return one;
+    if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return one;
   }
   const std::string visible = absl::StrJoin(
       *found, ", ", [](std::string* out, const Found& one) { out->append(one.info.uuid); });
@@ -181,6 +218,12 @@ absl::StatusOr<std::vector<CudaDeviceInfo>> ListCudaDevices() {
   std::vector<CudaDeviceInfo> out;
   for (Found& one : *found) out.push_back(std::move(one.info));
   return out;
+}
+
+absl::StatusOr<int> CudaOrdinal(absl::string_view uuid) {
+  const absl::StatusOr<Found> found = FindDevice(uuid);
+  if (!found.ok()) return found.status();
+  return found->ordinal;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {

@@ -8,7 +8,6 @@
 
 #include "absl/time/clock.h"
 #include "dataplane/timeline.h"
-#include "kernels/word.h"
 #include "server/codec.h"
 
 namespace spin::server {
@@ -24,7 +23,7 @@ Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region
     : identity_(std::move(identity)),
       region_(std::move(region)),
       requests_(region_, identity_.zero_init),
-      runner_(&region_->device(), region_->view()),
+      runner_(&region_->device(), region_->view(), region_->step_scratch()),
       step_buffers_(region_->shape().max_requests),
       policy_(std::make_shared<PolicyInForce>(
           PolicyInForce{policy, 1, ToKernels(policy, region_->shape().geometry.layers)})) {
@@ -78,10 +77,14 @@ void Session::Quarantine(std::shared_ptr<Request> request, uint64_t after) {
 void Session::Sweep() {
   std::vector<std::shared_ptr<Request>> released;  // let go after the lock
   absl::MutexLock lock(&mutex_);
-  uint64_t& word = region_->view().timeline->engine_done;
+  if (quarantine_.empty()) return;
+  uint64_t reached = 0;
+  const absl::Status read = region_->slab().Read(
+      &reached, &region_->view().timeline->engine_done, sizeof reached);
+  if (!read.ok()) return;
   const auto keep =
       std::partition(quarantine_.begin(), quarantine_.end(),
-                     [&word](const auto& held) { return !kernels::Reached(word, held.first); });
+                     [reached](const auto& held) { return reached < held.first; });
   for (auto it = keep; it != quarantine_.end(); ++it) released.push_back(std::move(it->second));
   quarantine_.erase(keep, quarantine_.end());
 }
@@ -102,10 +105,8 @@ void Session::TakeReport(const v1::ClientReport& report) {
 
 SessionTotals Session::Totals() {
   std::vector<kernels::LayerCounters> now(layers());
-  const bool read = region_->device()
-                        .Copy(now.data(), region_->view().counters,
-                              static_cast<int64_t>(now.size() * sizeof now[0]), kernels::Stream{})
-                        .ok();
+  const bool read =
+      region_->slab().Read(now.data(), region_->view().counters, now.size() * sizeof now[0]).ok();
   absl::MutexLock lock(&totals_mutex_);
   for (int layer = 0; read && layer < layers(); ++layer) {
     RaiseTo(now[layer], &reported_.layers[layer]);

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "kernels/cuda_device.h"
 #include "server/codec.h"
 #include "server/process_metrics.h"
 #include "server/status_page.h"
@@ -26,10 +28,24 @@ namespace {
 constexpr std::chrono::seconds kShutdownGrace(2);
 constexpr absl::Duration kStuck = absl::Seconds(10);  // longer than any work takes
 
+// cpu, cuda or cuda:UUID.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(const std::string& name) {
   if (name == "cpu") return kernels::MakeCpuDevice();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device: ", name, " is not a device of this build; use cpu"));
+  absl::string_view uuid = name;
+  if (!absl::ConsumePrefix(&uuid, "cuda") || (!uuid.empty() && !absl::ConsumePrefix(&uuid, ":"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device: ", name, " is not a device; use cpu, cuda or cuda:UUID"));
+  }
+  auto device = kernels::MakeCudaDevice(uuid);
+  if (device.ok()) return device;
+  return absl::Status(device.status().code(),
+                      absl::StrCat("--device ", name, ": ", device.status().message()));
+}
+
+// bf16 halves what a GPU has to move; on the CPU fp32 is the reference.
+kernels::Dtype DefaultState(const Config& config) {
+  return config.state_dtype.value_or(config.device == "cpu" ? kernels::Dtype::kF32
+                                                            : kernels::Dtype::kBF16);
 }
 
 std::unique_ptr<grpc::Server> BuildServer(SpinService* service) {
@@ -53,17 +69,19 @@ absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config) {
   if (!lock.ok()) return lock.status();
   auto device = MakeDevice(config.device);
   if (!device.ok()) return device.status();
-  auto slab = Slab::CreateInSharedMemory(config.shm_dir, config.slab_bytes);
+  auto slab = Slab::Create(device->get(), config.shm_dir, config.slab_bytes);
   if (!slab.ok()) return slab.status();
+  const auto steps = (*device)->MakeStream();
+  if (!steps.ok()) return steps.status();
   std::unique_ptr<Spind> spind(
-      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab)));
+      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab), *steps));
   const absl::Status serving = spind->Serve(config);
   if (!serving.ok()) return serving;
   return spind;
 }
 
 Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-             std::unique_ptr<Slab> slab)
+             std::unique_ptr<Slab> slab, kernels::Stream steps)
     : started_at_(absl::Now()),
       lock_(std::move(lock)),
       device_(std::move(device)),
@@ -72,7 +90,7 @@ Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Dev
       rpc_metrics_(*registry_),
       quarantine_(config.quarantine),
       sessions_(&quarantine_),
-      executor_(config.wait_limit),
+      executor_(config.wait_limit, steps),
       step_queue_("steps", config.step_queue),
       control_queue_("control", config.control_queue) {}
 
@@ -101,7 +119,7 @@ absl::Status Spind::Serve(const Config& config) {
                                                         .step_queue = &step_queue_,
                                                         .control_queue = &control_queue_,
                                                         .rpc_metrics = &rpc_metrics_,
-                                                        .default_state = config.state_dtype,
+                                                        .default_state = DefaultState(config),
                                                         .server_info = [this] { return Info(); }},
                                            config.policy);
   server_ = BuildServer(service_.get());

@@ -44,7 +44,7 @@ class Spind {
 
  private:
   Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-        std::unique_ptr<Slab> slab);
+        std::unique_ptr<Slab> slab, kernels::Stream steps);
   absl::Status Serve(const Config& config);
   v1::ServerInfo Info() const;
   std::string Status() const;

@@ -54,7 +54,7 @@ void PlanNext(StepState& step) {
                          .next_n = row.next_next_n,
                          .position = row.position + row.accepted,
                          .buffer = 1 - row.buffer,
-                         .reserved = 0});
+                         .generation = 0});
   }
 }
 

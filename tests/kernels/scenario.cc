@@ -59,7 +59,8 @@ SessionOptions Scenario::DrawOptions() {
           .max_requests = static_cast<int32_t>(1 + Below(3)),
           .max_slots = kMaxContext,
           .zero_init = Below(6) == 0,
-          .page_seed = random_()};
+          .page_seed = random_(),
+          .bound = Below(2) == 0};
 }
 
 Policy Scenario::DrawPolicy() {
