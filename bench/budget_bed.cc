@@ -165,7 +165,7 @@ std::optional<std::vector<calibration::LayerSample>> Playback::Step(
                              .next_n = 1,
                              .position = recorded_.Position(step) + 1,
                              .buffer = 1 - buffer_,
-                             .reserved = 0};
+                             .generation = 0};
   for (int layer = 0; layer < recorded_.layers(); ++layer) {
     if (step > 0) Judge(step, layer);
     if (curves_ != nullptr && step > 0) {
