@@ -14,11 +14,11 @@ namespace spin::calibration {
 namespace {
 
 // Audited rows after which 1/e of an audit's weight is left.
-constexpr double kSlowRows = 192;
+constexpr double kSlowRows = 512;
 constexpr double kFastRows = 8;
 
 // Weight of what all layers have in common, in audited rows, beside what a layer showed itself.
-constexpr double kPriorRows = 2;
+constexpr double kPriorRows = 4;
 
 // Calibrated: a refit must be expected to lower the miss by this share, and the number of rows
 // behind it must have grown by half since the last, up to a limit.
@@ -32,6 +32,7 @@ constexpr uint64_t kRefitRows = 32;
 constexpr double kSetPoint = 0.9;
 constexpr double kFirstAim = 0.8;     // of the target
 constexpr double kLeastAim = 0.5;
+constexpr double kJumpAim = 0.6;      // after a jump: few audits are behind the plan then
 constexpr double kMostAim = 1.1;
 constexpr double kAimRows = 128;      // audited rows that move the aim by what is seen
 constexpr double kSeenAtMost = 3;     // times the target: one bad audit is no trend
@@ -130,6 +131,7 @@ std::optional<BudgetDecision> BudgetController::FallBack() {
   const double before = recent_miss_;
   slow_ = fast_;
   rows_until_rise_ = kAfterJumpRows;
+  aim_ = std::min(aim_, kJumpAim * options_.target_miss);
   recent_miss_ = options_.target_miss;  // of the budgets that follow nothing was seen yet
   return Adopt(PlanFor(Beliefs(fast_, kPriorRows), aim_), true,
                absl::StrFormat("recent audits missed %.3f %%, the target is %.3f %%: more blocks",
