@@ -61,10 +61,9 @@ const uint16_t* RecordedScores::TopkBlocks(int layer, int step) const {
   return blocks_.data() + Index(layer, step) * topk_;
 }
 
-double RecordedScores::MinKeep() const {
-  return static_cast<double>((topk_ + kBlock - 1) / kBlock) /
-         kernels::BlocksOf(first_query_, kBlock);
-}
+int RecordedScores::blocks() const { return kernels::BlocksOf(first_query_, kBlock); }
+
+int RecordedScores::TopkBlocks() const { return kernels::BlocksOf(topk_, kBlock); }
 
 Playback::Playback(const RecordedScores& recorded, double exploration, uint32_t audit_every,
                    uint64_t key)
@@ -148,6 +147,7 @@ std::vector<calibration::LayerSample> Playback::TakeAudits() {
     samples[layer].topk_slots = counters.audit_topk_slots - counters_before_[layer].audit_topk_slots;
     samples[layer].missed_slots =
         counters.audit_missed_slots - counters_before_[layer].audit_missed_slots;
+    samples[layer].blocks = audits.blocks - before_[layer].blocks;
     for (int bin = 0; bin < kernels::kRankBins; ++bin) {
       samples[layer].rank_slots[bin] = audits.rank_slots[bin] - before_[layer].rank_slots[bin];
     }

@@ -32,8 +32,8 @@ class RecordedScores {
   const float* Scores(int layer, int step) const;
   // [topk] ascending.
   const uint16_t* TopkBlocks(int layer, int step) const;
-  // The least share of blocks that a list keeps.
-  double MinKeep() const;
+  int blocks() const;
+  int TopkBlocks() const;  // the least a list keeps
 
  private:
   size_t Index(int layer, int step) const { return static_cast<size_t>(step) * layers_ + layer; }

@@ -48,7 +48,7 @@ BudgetOptions OptionsOf(const Flags& flags, const RecordedScores& trace, BudgetG
   options.goal = goal;
   options.target_miss = flags.target_miss;
   options.exploration = flags.exploration;
-  options.min_keep = trace.MinKeep();
+  options.topk_blocks = trace.TopkBlocks();
   return options;
 }
 
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
     const Run uniform = Play(flags, once, Uniform(layers, total), nullptr);
     const auto fit = spin::calibration::AllocateAtSparsity(
         Offline(flags, once, total), total,
-        {.min_keep = once[0]->MinKeep(), .exploration = flags.exploration});
+        {.min_keep = static_cast<double>(once[0]->TopkBlocks()) / once[0]->blocks(), .exploration = flags.exploration});
     const Run offline = Play(flags, once, fit->sparsity, nullptr);
     BudgetController controller(Uniform(layers, total),
                                 OptionsOf(flags, *once[0], BudgetGoal::kCalibrated));

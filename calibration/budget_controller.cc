@@ -65,7 +65,7 @@ double MissOf(absl::Span<const LayerSample> layers) {
 
 BudgetController::BudgetController(std::vector<double> sparsity, const BudgetOptions& options)
     : options_(options),
-      limits_{.min_keep = options.min_keep, .exploration = options.exploration},
+      limits_{.min_keep = 0, .exploration = options.exploration},
       total_(Mean(sparsity)),
       aim_(kFirstAim * options.target_miss),
       sparsity_(std::move(sparsity)),
@@ -78,26 +78,41 @@ double BudgetController::expected_miss() const {
   return rows_ == 0 ? 0 : ExpectedMiss(slow_, sparsity_, options_.exploration);
 }
 
-std::optional<BudgetDecision> BudgetController::Take(absl::Span<const LayerSample> layers,
-                                                     uint64_t rows) {
-  if (rows == 0 || layers.size() != sparsity_.size()) return std::nullopt;
+void BudgetController::Learn(absl::Span<const LayerSample> layers, uint64_t rows) {
   const double slow = DecayOver(rows, kSlowRows);
   const double fast = DecayOver(rows, kFastRows);
-  double slots = 0;
+  double slots = 0, blocks = 0;
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     slow_[layer].Decay(slow);
     fast_[layer].Decay(fast);
     slow_[layer].Add(layers[layer].rank_slots);
     fast_[layer].Add(layers[layer].rank_slots);
     slots += static_cast<double>(layers[layer].topk_slots);
+    blocks += static_cast<double>(layers[layer].blocks);
   }
-  slots_per_row_ = slots / static_cast<double>(layers.size() * rows);
   // The first audits count in full: an average that starts at 0 would hide a bad start.
-  const double weight = std::max(1 - fast, static_cast<double>(rows) / static_cast<double>(rows_ + rows));
+  const double share = static_cast<double>(rows) / static_cast<double>(rows_ + rows);
+  const double weight = std::max(1 - fast, share);
+  const double per_row = 1 / static_cast<double>(layers.size() * rows);
+  slots_per_row_ += weight * (slots * per_row - slots_per_row_);
+  blocks_per_row_ += weight * (blocks * per_row - blocks_per_row_);
   recent_miss_ += weight * (MissOf(layers) - recent_miss_);
+  const double keep = blocks_per_row_ > 0 ? options_.topk_blocks / blocks_per_row_ : 0;
+  limits_.min_keep = std::clamp(keep, 0.0, 1.0);
+}
+
+void BudgetController::Watch(absl::Span<const LayerSample> layers, uint64_t rows) {
+  if (rows == 0 || layers.size() != sparsity_.size()) return;
+  Learn(layers, rows);
   rows_ += rows;
   rows_since_change_ += rows;
   rows_until_rise_ -= std::min(rows_until_rise_, rows);
+}
+
+std::optional<BudgetDecision> BudgetController::Take(absl::Span<const LayerSample> layers,
+                                                     uint64_t rows) {
+  if (rows == 0 || layers.size() != sparsity_.size()) return std::nullopt;
+  Watch(layers, rows);
   return options_.goal == BudgetGoal::kCalibrated ? Calibrate() : HoldTarget(MissOf(layers), rows);
 }
 

@@ -35,13 +35,14 @@ struct BudgetOptions {
   double min_sparsity = 0;     // kTargetMiss: bounds of the total
   double max_sparsity = 0.95;
   double exploration = 0;  // gamma of the policy
-  double min_keep = 0;     // see AllocationLimits
+  int topk_blocks = 0;     // ceil(K / b): no list is shorter, so no budget need be
 };
 
 // What audits of some steps saw of one layer.
 struct LayerSample {
   uint64_t topk_slots = 0;
   uint64_t missed_slots = 0;
+  uint64_t blocks = 0;  // of the contexts
   std::array<uint64_t, kernels::kRankBins> rank_slots = {};
 };
 
@@ -60,6 +61,9 @@ class BudgetController {
   // if they are to change. The samples must have been made under the budgets in force, or nearly so.
   std::optional<BudgetDecision> Take(absl::Span<const LayerSample> layers, uint64_t rows);
 
+  // Takes audits in, and leaves the budgets alone.
+  void Watch(absl::Span<const LayerSample> layers, uint64_t rows);
+
   const std::vector<double>& sparsity() const { return sparsity_; }
   double total_sparsity() const;
   uint64_t audited_rows() const { return rows_; }
@@ -73,18 +77,20 @@ class BudgetController {
   std::optional<BudgetDecision> HoldTarget(double seen, uint64_t rows);
   void Correct(double seen, uint64_t rows);
   std::optional<BudgetDecision> FallBack();
+  void Learn(absl::Span<const LayerSample> layers, uint64_t rows);
   BudgetDecision Adopt(const Allocation& next, bool fallback, std::string why);
   std::vector<MissCurve> Beliefs(const std::vector<MissCurve>& seen, double prior_rows) const;
   Allocation PlanFor(const std::vector<MissCurve>& curves, double miss) const;
 
-  const BudgetOptions options_;
-  const AllocationLimits limits_;
-  const double total_;  // kCalibrated: to be kept
+  BudgetOptions options_;
+  AllocationLimits limits_;
+  double total_;  // kCalibrated: to be kept
   double aim_;          // kTargetMiss: the miss that is planned for
   std::vector<double> sparsity_;
   std::vector<MissCurve> slow_;  // [layers]
   std::vector<MissCurve> fast_;  // [layers] of the last few audits
   double slots_per_row_ = 0;     // true top-K slots of a layer in an audited row
+  double blocks_per_row_ = 0;    // blocks of its context
   uint64_t rows_ = 0;
   uint64_t rows_since_change_ = 0;
   uint64_t rows_until_rise_ = 0;

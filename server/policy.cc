@@ -108,6 +108,12 @@ void ApplyPolicy(const v1::Policy& change, Policy* policy) {
   if (change.has_max_sparsity()) policy->max_sparsity = change.max_sparsity();
 }
 
+bool ChangesBudgets(const v1::Policy& change) {
+  return change.has_sparsity() || !change.layer_sparsity().empty() || change.has_exploration() ||
+         change.has_enabled() || change.budget_mode() != v1::BUDGET_MODE_UNSPECIFIED ||
+         change.has_target_miss() || change.has_min_sparsity() || change.has_max_sparsity();
+}
+
 v1::Policy ToProto(const Policy& policy) {
   v1::Policy out;
   out.set_sparsity(policy.sparsity);

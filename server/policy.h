@@ -45,6 +45,9 @@ absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view
 // Overlays the fields that are set. The change must have passed CheckPolicy.
 void ApplyPolicy(const v1::Policy& change, Policy* policy);
 
+// Whether a change says something about how many blocks are kept.
+bool ChangesBudgets(const v1::Policy& change);
+
 v1::Policy ToProto(const Policy& policy);
 kernels::Policy ToKernels(const Policy& policy, int layers);
 

@@ -40,6 +40,7 @@ class Model {
         samples[layer].missed_slots += share >= 1 - sparsity[layer] ? 1 : 0;
       }
       samples[layer].topk_slots = kTopk;
+      samples[layer].blocks = 500;
     }
     return samples;
   }
@@ -73,14 +74,14 @@ const std::vector<double> kMixed = {6, 9, 12, 14, 18, 24, 40, 80};
 const std::vector<double> kHarder = {5, 7, 8, 9, 10, 11, 12, 13};
 
 BudgetOptions Holding(double target) {
-  return {.goal = BudgetGoal::kTargetMiss, .target_miss = target, .min_keep = 0.02};
+  return {.goal = BudgetGoal::kTargetMiss, .target_miss = target, .topk_blocks = 10};
 }
 
 TEST(BudgetControllerTest, CalibrationNearsTheBestBudgetsAndIsNeverMuchWorseThanUniform) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Model model(kMixed, seed);
     const std::vector<double> uniform(8, 0.6);
-    BudgetController controller(uniform, {.min_keep = 0.02});
+    BudgetController controller(uniform, {.topk_blocks = 10});
     for (int audit = 0; audit < 200; ++audit) {
       controller.Take(model.Audit(controller.sparsity()), 1);
       EXPECT_NEAR(controller.total_sparsity(), 0.6, 1e-9);
@@ -181,6 +182,7 @@ TEST(BudgetControllerTest, AuditsThatComeInBunchesCountAlike) {
       for (size_t layer = 0; layer < 8; ++layer) {
         sum[layer].topk_slots += one[layer].topk_slots;
         sum[layer].missed_slots += one[layer].missed_slots;
+        sum[layer].blocks += one[layer].blocks;
         for (int bin = 0; bin < kRankBins; ++bin) {
           sum[layer].rank_slots[bin] += one[layer].rank_slots[bin];
         }
