@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "dataplane/share_fault.h"
 #include "kernels/cuda_device.h"
+#include "kernels/use_cuda_device.h"
 
 namespace spin::dataplane {
 namespace {
@@ -83,14 +83,6 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// Makes a device current, and the caller's again at the end.
-auto Use(int ordinal) {
-  int caller = 0;
-  (void)cudaGetDevice(&caller);
-  (void)cudaSetDevice(ordinal);
-  return absl::MakeCleanup([caller] { (void)cudaSetDevice(caller); });
-}
-
 std::string FreeMemory() {
   size_t free = 0;
   size_t total = 0;
@@ -113,7 +105,7 @@ absl::Status CheckPid(const CudaIpcHandle& handle) {
 }  // namespace
 
 CudaMemory::Allocation::~Allocation() {
-  const auto restore = Use(ordinal_);
+  const kernels::UseCudaDevice use(ordinal_);
   if (own_) {
     (void)cudaFree(base_);
   } else {
@@ -149,7 +141,7 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Allocate(absl::string_vi
                                                                  size_t bytes) {
   const absl::StatusOr<int> ordinal = kernels::CudaOrdinal(device_uuid);
   if (!ordinal.ok()) return WithFault(ShareFault::kNoDevice, ordinal.status());
-  const auto restore = Use(*ordinal);
+  const kernels::UseCudaDevice use(*ordinal);
   void* base = nullptr;
   const cudaError_t error = cudaMalloc(&base, bytes);
   if (error != cudaSuccess) {
@@ -188,7 +180,7 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Open(absl::string_view d
   absl::MutexLock lock(&registry.mutex);
   std::shared_ptr<Allocation> allocation = registry.known[handle.handle].lock();
   if (allocation == nullptr) {
-    const auto restore = Use(*ordinal);
+    const kernels::UseCudaDevice use(*ordinal);
     std::memcpy(raw.reserved, handle.handle.data(), sizeof raw.reserved);
     void* base = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&base, raw, cudaIpcMemLazyEnablePeerAccess);

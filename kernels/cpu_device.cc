@@ -21,7 +21,11 @@ class CpuDevice final : public Device {
     if (memory == nullptr) return absl::ResourceExhaustedError("out of memory");
     return DeviceMemory(memory, [](std::byte* gone) { ::operator delete(gone, kAlignment); });
   }
+  absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
   absl::StatusOr<Stream> MakeStream() override { return Stream{}; }
+  absl::StatusOr<Marker> MakeMarker() override { return Marker{}; }
+  absl::Status Mark(Marker, Stream) override { return absl::OkStatus(); }
+  bool Passed(Marker) override { return true; }
 
   int64_t SelectWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCpu(max_blocks);

@@ -6,13 +6,13 @@
 #include <cuda_runtime_api.h>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
+#include "kernels/use_cuda_device.h"
 #include "kernels/internal/cuda_load.h"
 
 namespace spin::kernels {
@@ -46,6 +46,7 @@ class CudaDevice final : public Device {
       : ordinal_(ordinal), uuid_(std::move(uuid)), timed_out_(timed_out) {}
   ~CudaDevice() override {
     for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
     (void)cudaFreeHost(timed_out_);
   }
 
@@ -59,6 +60,34 @@ class CudaDevice final : public Device {
     return DeviceMemory(static_cast<std::byte*>(memory), [this](std::byte* gone) {
       (void)On("cudaFree", [&] { return cudaFree(gone); });
     });
+  }
+  absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) override {
+    void* memory = nullptr;
+    absl::Status status = On("cudaHostAlloc", [&] {
+      return cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+    });
+    if (!status.ok()) return status;
+    return DeviceMemory(static_cast<std::byte*>(memory), [this](std::byte* gone) {
+      (void)On("cudaFreeHost", [&] { return cudaFreeHost(gone); });
+    });
+  }
+  absl::StatusOr<Marker> MakeMarker() override {
+    cudaEvent_t event = nullptr;
+    absl::Status status = On("a new event", [&] {
+      return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    });
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    events_.push_back(event);
+    return Marker{event};
+  }
+  absl::Status Mark(Marker marker, Stream stream) override {
+    return On("Mark", [&] {
+      return cudaEventRecord(static_cast<cudaEvent_t>(marker.handle), Handle(stream));
+    });
+  }
+  bool Passed(Marker marker) override {
+    return cudaEventQuery(static_cast<cudaEvent_t>(marker.handle)) != cudaErrorNotReady;
   }
   absl::StatusOr<Stream> MakeStream() override {
     cudaStream_t stream = nullptr;
@@ -131,11 +160,8 @@ class CudaDevice final : public Device {
   // Launches with this device current, and leaves the caller's as it was.
   template <typename Launch>
   absl::Status On(absl::string_view what, Launch launch) const {
-    int caller = -1;
-    cudaError_t error = cudaGetDevice(&caller);
-    if (error == cudaSuccess && caller != ordinal_) error = cudaSetDevice(ordinal_);
-    if (error == cudaSuccess) error = launch();
-    if (caller >= 0 && caller != ordinal_) (void)cudaSetDevice(caller);
+    const UseCudaDevice use(ordinal_);
+    const cudaError_t error = use.error() == cudaSuccess ? launch() : use.error();
     return error == cudaSuccess ? absl::OkStatus() : CudaError(what, error);
   }
 
@@ -144,6 +170,7 @@ class CudaDevice final : public Device {
   uint32_t* const timed_out_;  // pinned: a wait that gave up sets it
   absl::Mutex mutex_;
   std::vector<cudaStream_t> streams_ ABSL_GUARDED_BY(mutex_);
+  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Found {
@@ -229,10 +256,8 @@ absl::StatusOr<int> CudaOrdinal(absl::string_view uuid) {
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {
   const absl::StatusOr<Found> found = FindDevice(uuid);
   if (!found.ok()) return found.status();
-  int caller = 0;
-  (void)cudaGetDevice(&caller);
-  const absl::Cleanup restore = [caller] { (void)cudaSetDevice(caller); };
-  cudaError_t error = cudaSetDevice(found->ordinal);
+  const UseCudaDevice use(found->ordinal);
+  cudaError_t error = use.error();
   uint32_t* timed_out = nullptr;
   if (error == cudaSuccess) {
     error =

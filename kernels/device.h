@@ -27,7 +27,12 @@ struct Stream {
   void* handle = nullptr;
 };
 
-// Memory of a device that belongs to this process alone. Frees itself; must not outlive its device.
+// A point on a stream; see Device::Mark. A cudaEvent_t on a GPU.
+struct Marker {
+  void* handle = nullptr;
+};
+
+// Memory that belongs to this process alone. Frees itself; must not outlive its device.
 using DeviceMemory = std::unique_ptr<std::byte, std::function<void(std::byte*)>>;
 
 // All launches are asynchronous on the given stream, allocate nothing and check their launch;
@@ -44,8 +49,18 @@ class Device {
   // Uninitialised memory, aligned to 256 bytes. RESOURCE_EXHAUSTED if there is no room.
   virtual absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) = 0;
 
+  // The same of the host, from which Copy to the device waits for nothing.
+  virtual absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) = 0;
+
   // A new stream, independent of all others; lives as long as the device.
   virtual absl::StatusOr<Stream> MakeStream() = 0;
+
+  // A new marker; lives as long as the device. One that was never set has been passed.
+  virtual absl::StatusOr<Marker> MakeMarker() = 0;
+  // Sets the marker to the point that the stream's work has reached so far.
+  virtual absl::Status Mark(Marker marker, Stream stream) = 0;
+  // Whether all work before the marker has run. True also where the device has failed.
+  virtual bool Passed(Marker marker) = 0;
 
   // Scratch memory that Select needs for launches up to this size; a multiple of 8.
   virtual int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;

@@ -68,6 +68,11 @@ absl::Status Link::WaitUntilReady(absl::Duration timeout) const {
   return status_;
 }
 
+void Link::KeepHouse() {
+  absl::MutexLock lock(&housekeeping_mutex_);
+  if (keep_house_) keep_house_();
+}
+
 void Link::Run() {
   pthread_setname_np(pthread_self(), "spin-link");
   do {
@@ -79,6 +84,7 @@ void Link::Run() {
       attach_.reset();
       SetCurrent(nullptr, At(socket_, connected));
     }
+    KeepHouse();
   } while (!mailbox_->WaitForStop(options_.reconnect_interval));
 }
 
@@ -106,6 +112,7 @@ void Link::Serve() {
   absl::Time next_report = absl::Now() + kReportInterval;
   while (mailbox_->WaitForWork(next_report - absl::Now())) {
     DoChores();
+    KeepHouse();
     if (absl::Now() < next_report) continue;
     RetryRefused();
     attach_->Report(counts_->Report(options_.executor == Executor::kInline));

@@ -94,7 +94,11 @@ class MockDevice : public kernels::Device {
   MOCK_METHOD(int64_t, SelectWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
   MOCK_METHOD(int64_t, AuditWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
   MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, Allocate, (int64_t), (override));
+  MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, AllocateHost, (int64_t), (override));
   MOCK_METHOD(absl::StatusOr<Stream>, MakeStream, (), (override));
+  MOCK_METHOD(absl::StatusOr<kernels::Marker>, MakeMarker, (), (override));
+  MOCK_METHOD(absl::Status, Mark, (kernels::Marker, Stream), (override));
+  MOCK_METHOD(bool, Passed, (kernels::Marker), (override));
   MOCK_METHOD(absl::Status, Predict, (const kernels::PredictParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Select, (const kernels::SelectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Compact, (const kernels::CompactParams&, Stream), (override));

@@ -60,7 +60,7 @@ struct SessionOptions {
   Executor executor = Executor::kInline;
   std::optional<ElementType> state;  // of the moving averages; unset: spind decides
   ElementType staged_scores = ElementType::kFloat32;  // where scores must outlive their layer
-  std::string device_uuid;  // the engine's GPU; empty: whatever spind serves
+  std::string device_uuid;  // the engine's GPU, "GPU-..."; empty or "CPU": memory of the host
   PolicyOverrides policy;
   bool zero_init = false;   // unobserved entries are 0 instead of -infinity
   std::string client_name;  // for people, at most 128 printable ASCII characters
