@@ -65,10 +65,6 @@ class Model {
   std::mt19937_64 random_;
 };
 
-double Total(const std::vector<double>& sparsity) {
-  return std::accumulate(sparsity.begin(), sparsity.end(), 0.0) /
-         static_cast<double>(sparsity.size());
-}
 
 const std::vector<double> kMixed = {6, 9, 12, 14, 18, 24, 40, 80};
 const std::vector<double> kHarder = {5, 7, 8, 9, 10, 11, 12, 13};
