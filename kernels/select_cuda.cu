@@ -88,8 +88,9 @@ __device__ Choice ChoiceFor(const SelectParams& p, const Row& row, const RowExte
 
 // Block scores straight from V and D, where no summary serves: the rare or the slow case.
 template <typename T>
-__device__ __noinline__ void ScanScores(const SelectParams& p, const Row& row, int32_t layer,
+__device__ __noinline__ void ScanScores(const SelectParams& params, const Row& row, int32_t layer,
                                         int32_t end, internal::Tiles tiles, float* out) {
+  const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
   __syncwarp();  // `out` may hold what the lanes wrote when they tried the summaries
   for (int32_t block = tiles.first * 32; block < min(tiles.end * 32, end); ++block) {
@@ -102,7 +103,8 @@ __device__ __noinline__ void ScanScores(const SelectParams& p, const Row& row, i
 // Grid: (rows, layers).
 template <typename T, bool kShared, int kThreads>
 __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
-    SelectKernel(const __grid_constant__ SelectParams p) {
+    SelectKernel(const __grid_constant__ SelectParams params) {
+  const SelectParams p = Bound(params);
   constexpr int kWarps = kThreads / 32;
   extern __shared__ std::byte dynamic[];
   __shared__ SelectShared<kThreads> shared;
@@ -175,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
     if (p.block_scores) {
       scores = p.block_scores + layer * p.layer_stride + int64_t{blockIdx.x} * p.max_blocks;
     } else {
-      ScanScores<T>(p, row, layer, choice.end_free, tiles, reinterpret_cast<float*>(keys));
+      ScanScores<T>(params, row, layer, choice.end_free, tiles, reinterpret_cast<float*>(keys));
     }
     for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
       const int32_t block = tile * 32 + lane;

@@ -136,7 +136,7 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
   step_.scored.reserve(shape_.max_requests);
   step_.audited.reserve(shape_.max_requests);
   step_.next.reserve(shape_.max_requests);
-  session_->link().SetHousekeeping([held = in_flight_.get()] { held->Release(); });
+  session_->link().SetHousekeeping([held = in_flight_.get()] { return held->Release(); });
 }
 
 DeviceLoopImpl::~DeviceLoopImpl() {

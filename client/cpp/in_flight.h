@@ -27,8 +27,9 @@ class InFlight {
   // Holds what the step names until the stream has passed this point.
   absl::Status Add(const StepState& step, kernels::Stream stream);
 
-  // Lets go of what the device has passed. May unmap, which may wait: not for the decode loop.
-  void Release();
+  // Lets go of what the device has passed; false if it holds more. May unmap, which may wait: not
+  // for the decode loop.
+  bool Release();
 
  private:
   struct Held {

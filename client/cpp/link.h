@@ -49,9 +49,10 @@ class Link {
   // Makes room now.
   absl::Status Extend(RequestState& request, int64_t slots);
 
-  // To be called now and then from the link's thread, also without a session; null ends that. Does
-  // not return during a call.
-  void SetHousekeeping(std::function<void()> keep_house) {
+  // To be called now and then, also without a session, but never by the decode loop: lets go of
+  // requests and mappings that kernels may have been using, false if some are left. Null ends that.
+  // Does not return during a call.
+  void SetHousekeeping(std::function<bool()> keep_house) {
     absl::MutexLock lock(&housekeeping_mutex_);
     keep_house_ = std::move(keep_house);
   }
@@ -72,7 +73,7 @@ class Link {
   void Serve();
   void Disconnect();
   void DoChores();
-  void KeepHouse();
+  bool KeepHouse();
   void RetryRefused();
   void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   void OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests)
@@ -96,7 +97,7 @@ class Link {
   std::vector<std::weak_ptr<RequestState>> requests_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex housekeeping_mutex_;
-  std::function<void()> keep_house_ ABSL_GUARDED_BY(housekeeping_mutex_);
+  std::function<bool()> keep_house_ ABSL_GUARDED_BY(housekeeping_mutex_);
 
   std::unique_ptr<AttachCall> attach_;  // of the link's thread
   std::thread thread_;

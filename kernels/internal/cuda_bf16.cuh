@@ -14,20 +14,11 @@ __device__ inline uint32_t MaxOf(uint32_t a, uint32_t b) {  // of both bf16 halv
   return out;
 }
 
-__device__ inline uint32_t MaxNan(uint32_t a, uint32_t b) {  // NaN if either is
+// sum + 0 * x of both halves: NaN from the first x on that is not finite.
+__device__ inline uint32_t AddZeroTimes(uint32_t x, uint32_t sum) {
   uint32_t out;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(x), "r"(0), "r"(sum));
   return out;
-}
-
-__device__ inline uint32_t MinOf(uint32_t a, uint32_t b) {
-  uint32_t out;
-  asm("min.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-  return out;
-}
-
-__device__ inline bool HasNonfinite(uint32_t x) {
-  return (x & 0x7f80u) == 0x7f80u || (x & 0x7f800000u) == 0x7f800000u;
 }
 
 __device__ inline float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }

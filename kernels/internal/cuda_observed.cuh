@@ -46,8 +46,12 @@ __device__ inline Observed ObservedRow(const ObserveParams& p, const ScoredRow& 
   out.blocks.masks = all ? nullptr : p.lists.Masks(row.buffer, row.request, layer);
   out.blocks.max_blocks = p.max_blocks;
   const int64_t position = row.position + draft;
-  out.query = static_cast<int32_t>(QuerySlot(position, p.geometry.tokens_per_slot));
-  out.slots = static_cast<int32_t>(VisibleSlots(position, p.geometry.tokens_per_slot));
+  const auto per_slot = static_cast<uint32_t>(p.geometry.tokens_per_slot);
+  const auto query = static_cast<uint32_t>(QuerySlot(position, p.geometry.tokens_per_slot));
+  out.query = static_cast<int32_t>(query);
+  // VisibleSlots, without another division.
+  const uint32_t token = static_cast<uint32_t>(position) - query * per_slot;
+  out.slots = out.query + (token + 1 == per_slot ? 1 : 0);
   return out;
 }
 
