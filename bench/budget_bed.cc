@@ -144,7 +144,8 @@ std::vector<calibration::LayerSample> Playback::TakeAudits() {
   for (int layer = 0; layer < recorded_.layers(); ++layer) {
     const kernels::LayerCounters& counters = runner_->view().counters[layer];
     const kernels::LayerAudits& audits = runner_->view().audits[layer];
-    samples[layer].topk_slots = counters.audit_topk_slots - counters_before_[layer].audit_topk_slots;
+    samples[layer].topk_slots =
+        counters.audit_topk_slots - counters_before_[layer].audit_topk_slots;
     samples[layer].missed_slots =
         counters.audit_missed_slots - counters_before_[layer].audit_missed_slots;
     samples[layer].blocks = audits.blocks - before_[layer].blocks;
@@ -181,8 +182,7 @@ std::optional<std::vector<calibration::LayerSample>> Playback::Step(
                            {recorded_.Scores(layer, step), kernels::Dtype::kF32, 0, 0, 0},
                            {layer, 1}, {});
     }
-    Observe(step, layer,
-            step == 0 || audit_ ? kernels::Coverage::kAll : kernels::Coverage::kKept);
+    Observe(step, layer, step == 0 || audit_ ? kernels::Coverage::kAll : kernels::Coverage::kKept);
     if (step + 1 < recorded_.steps()) {
       (void)runner_->Predict({&next, 1}, policy_, {layer, 1}, {});
     }

@@ -39,7 +39,7 @@ class RecordedScores {
   size_t Index(int layer, int step) const { return static_cast<size_t>(step) * layers_ + layer; }
 
   int layers_, steps_, topk_, first_query_;
-  std::vector<float> scores_;      // [steps, layers, slots]
+  std::vector<float> scores_;     // [steps, layers, slots]
   std::vector<uint16_t> blocks_;  // [steps, layers, topk]
 };
 

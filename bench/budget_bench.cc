@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What live budgets are worth: recorded traces, looped as many requests, through the kernels with
-// uniform budgets, offline-calibrated ones, and those that calibration::BudgetController learns from
-// audits on the way. Everything in one process, so that hundreds of requests take minutes.
+// uniform budgets, offline-calibrated ones, and those that calibration::BudgetController learns
+// from audits on the way. Everything in one process, so that hundreds of requests take minutes.
 //
 //   budget_bench --topk 512 TRACE.safetensors...
 
@@ -139,12 +139,15 @@ int main(int argc, char** argv) {
   for (int i = 0; i < flags.requests; ++i) looped.push_back(once[i % once.size()]);
   const size_t layers = once[0]->layers();
 
-  std::printf("total   uniform   offline      live  live last half  (ratio to offline)  worst request/uniform  changes\n");
+  std::printf(
+      "total   uniform   offline      live  live last half  (ratio to offline)  worst "
+      "request/uniform  changes\n");
   for (const double total : {0.5, 0.6, 0.7, 0.8}) {
     const Run uniform = Play(flags, once, Uniform(layers, total), nullptr);
     const auto fit = spin::calibration::AllocateAtSparsity(
         Offline(flags, once, total), total,
-        {.min_keep = static_cast<double>(once[0]->TopkBlocks()) / once[0]->blocks(), .exploration = flags.exploration});
+        {.min_keep = static_cast<double>(once[0]->TopkBlocks()) / once[0]->blocks(),
+         .exploration = flags.exploration});
     const Run offline = Play(flags, once, fit->sparsity, nullptr);
     BudgetController controller(Uniform(layers, total),
                                 OptionsOf(flags, *once[0], BudgetGoal::kCalibrated));
@@ -154,16 +157,21 @@ int main(int argc, char** argv) {
       worst = std::max(worst, live.request_miss[i] / uniform.request_miss[i % once.size()]);
     }
     const double late = live.Miss(looped.size() / 2);
-    std::printf("%5.2f  %7.4f%%  %7.4f%%  %7.4f%%  %7.4f%%        %5.3f          %5.3f       %d of %d audits\n",
-                total, 100 * uniform.Miss(), 100 * offline.Miss(), 100 * live.Miss(), 100 * late,
-                late / offline.Miss(), worst, live.changes, static_cast<int>(live.audits));
+    std::printf(
+        "%5.2f  %7.4f%%  %7.4f%%  %7.4f%%  %7.4f%%        %5.3f          %5.3f       %d of %d "
+        "audits\n",
+        total, 100 * uniform.Miss(), 100 * offline.Miss(), 100 * live.Miss(), 100 * late,
+        late / offline.Miss(), worst, live.changes, static_cast<int>(live.audits));
   }
 
-  std::printf("\ntarget miss %.2f %%\nrun          miss   last 3/4  sparsity  uniform at that miss   changes fallbacks\n",
-              100 * flags.target_miss);
+  std::printf(
+      "\ntarget miss %.2f %%\nrun          miss   last 3/4  sparsity  uniform at that miss   "
+      "changes fallbacks\n",
+      100 * flags.target_miss);
   std::map<std::string, std::vector<const RecordedScores*>> plays;
   for (size_t i = 0; i < once.size(); ++i) {
-    plays[std::to_string(i) + " alone"] = std::vector<const RecordedScores*>(flags.requests, once[i]);
+    plays[std::to_string(i) + " alone"] =
+        std::vector<const RecordedScores*>(flags.requests, once[i]);
   }
   plays["mixed"] = looped;
   for (const auto& [name, play] : plays) {
@@ -177,12 +185,14 @@ int main(int argc, char** argv) {
     double low = 0.2, high = 0.95;
     for (int i = 0; i < 7; ++i) {
       const double middle = (low + high) / 2;
-      (Play(flags, round, Uniform(layers, middle), nullptr).Miss() <= live.Miss(quarter) ? low : high) = middle;
+      (Play(flags, round, Uniform(layers, middle), nullptr).Miss() <= live.Miss(quarter) ? low
+                                                                                         : high) =
+          middle;
     }
-    std::printf("%-10s %6.3f%%  %6.3f%%  %7.2f%%  %7.2f%%  +%5.2f    %4d %4d of %d audits\n", name.c_str(),
-                100 * live.Miss(), 100 * live.Miss(quarter), 100 * live.Sparsity(quarter),
-                100 * low, 100 * (live.Sparsity(quarter) - low), live.changes, live.fallbacks,
-                static_cast<int>(live.audits));
+    std::printf("%-10s %6.3f%%  %6.3f%%  %7.2f%%  %7.2f%%  +%5.2f    %4d %4d of %d audits\n",
+                name.c_str(), 100 * live.Miss(), 100 * live.Miss(quarter),
+                100 * live.Sparsity(quarter), 100 * low, 100 * (live.Sparsity(quarter) - low),
+                live.changes, live.fallbacks, static_cast<int>(live.audits));
   }
   if (once.size() >= 2) {
     std::vector<const RecordedScores*> play(flags.requests, once.front());
@@ -190,15 +200,17 @@ int main(int argc, char** argv) {
     BudgetController controller(Uniform(layers, 0.4),
                                 OptionsOf(flags, *once[0], BudgetGoal::kTargetMiss));
     const Run live = Play(flags, play, Uniform(layers, 0.4), &controller, verbose);
-    std::printf("\nswitch from the first to the last trace after %d requests; miss per 4 requests:\n",
-                flags.requests);
+    std::printf(
+        "\nswitch from the first to the last trace after %d requests; miss per 4 requests:\n",
+        flags.requests);
     for (size_t i = play.size() / 2 - 8; i + 4 <= play.size(); i += 4) {
       double miss = 0, sparsity = 0;
       for (size_t j = i; j < i + 4; ++j) {
         miss += live.request_miss[j] / 4;
         sparsity += live.request_sparsity[j] / 4;
       }
-      std::printf("  %+4d  %.3f %%  at %.1f %%\n", static_cast<int>(i) - flags.requests, 100 * miss, 100 * sparsity);
+      std::printf("  %+4d  %.3f %%  at %.1f %%\n", static_cast<int>(i) - flags.requests, 100 * miss,
+                  100 * sparsity);
     }
   }
   return 0;

@@ -30,18 +30,18 @@ constexpr uint64_t kRefitRows = 32;
 // budgets for the audits at hand are not quite those for the next ones. So the miss to plan for
 // follows, slowly, what it takes to see kSetPoint of the target.
 constexpr double kSetPoint = 0.9;
-constexpr double kFirstAim = 0.8;     // of the target
+constexpr double kFirstAim = 0.8;  // of the target
 constexpr double kLeastAim = 0.5;
-constexpr double kJumpAim = 0.6;      // after a jump: few audits are behind the plan then
+constexpr double kJumpAim = 0.6;  // after a jump: few audits are behind the plan then
 constexpr double kMostAim = 1.1;
-constexpr double kAimRows = 128;      // audited rows that move the aim by what is seen
-constexpr double kSeenAtMost = 3;     // times the target: one bad audit is no trend
-constexpr double kRise = 0.05;        // of total sparsity, at most at a time
-constexpr double kDeadBand = 0.01;    // of total sparsity: smaller changes are not worth an epoch
-constexpr uint64_t kRiseRows = 4;     // audited rows between two rises
-constexpr uint64_t kLowerRows = 4;    // ... before budgets are lowered
-constexpr double kJump = 2.5;         // recent miss over target that means a jump ...
-constexpr uint64_t kJumpRows = 4;     // ... once so many rows have seen the budgets in force
+constexpr double kAimRows = 128;    // audited rows that move the aim by what is seen
+constexpr double kSeenAtMost = 3;   // times the target: one bad audit is no trend
+constexpr double kRise = 0.05;      // of total sparsity, at most at a time
+constexpr double kDeadBand = 0.01;  // of total sparsity: smaller changes are not worth an epoch
+constexpr uint64_t kRiseRows = 4;   // audited rows between two rises
+constexpr uint64_t kLowerRows = 4;  // ... before budgets are lowered
+constexpr double kJump = 2.5;       // recent miss over target that means a jump ...
+constexpr uint64_t kJumpRows = 4;   // ... once so many rows have seen the budgets in force
 constexpr uint64_t kAfterJumpRows = 24;  // before the total may rise again
 
 double DecayOver(uint64_t rows, double window) {
@@ -181,8 +181,7 @@ std::optional<BudgetDecision> BudgetController::HoldTarget(double seen, uint64_t
   const double now = ExpectedMiss(curves, sparsity_, options_.exploration);
   const bool moves = std::abs(plan.total_sparsity - total) > kDeadBand;
   const bool better = plan.expected_miss < (1 - kWorthwhile) * now &&
-                      plan.total_sparsity >= total - kDeadBand &&
-                      rows_since_change_ >= kRefitRows;
+                      plan.total_sparsity >= total - kDeadBand && rows_since_change_ >= kRefitRows;
   if (!moves && !better) return std::nullopt;
   return Adopt(plan, false,
                absl::StrFormat("target miss %.3f %%: expected %.3f %% at a total of %.1f %%, was "

@@ -31,8 +31,8 @@ enum class BudgetGoal { kCalibrated, kTargetMiss };
 
 struct BudgetOptions {
   BudgetGoal goal = BudgetGoal::kCalibrated;
-  double target_miss = 0.01;   // kTargetMiss: mean over layers and steps
-  double min_sparsity = 0;     // kTargetMiss: bounds of the total
+  double target_miss = 0.01;  // kTargetMiss: mean over layers and steps
+  double min_sparsity = 0;    // kTargetMiss: bounds of the total
   double max_sparsity = 0.95;
   double exploration = 0;  // gamma of the policy
   int topk_blocks = 0;     // ceil(K / b): no list is shorter, so no budget need be
@@ -58,7 +58,8 @@ class BudgetController {
   BudgetController(std::vector<double> sparsity, const BudgetOptions& options);
 
   // Takes in `rows` audited requests-in-a-step, one sample for each layer; returns the new budgets
-  // if they are to change. The samples must have been made under the budgets in force, or nearly so.
+  // if they are to change. The samples must have been made under the budgets in force, or nearly
+  // so.
   std::optional<BudgetDecision> Take(absl::Span<const LayerSample> layers, uint64_t rows);
 
   // Takes audits in, and leaves the budgets alone.
@@ -85,7 +86,7 @@ class BudgetController {
   BudgetOptions options_;
   AllocationLimits limits_;
   double total_;  // kCalibrated: to be kept
-  double aim_;          // kTargetMiss: the miss that is planned for
+  double aim_;    // kTargetMiss: the miss that is planned for
   std::vector<double> sparsity_;
   std::vector<MissCurve> slow_;  // [layers]
   std::vector<MissCurve> fast_;  // [layers] of the last few audits

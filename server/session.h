@@ -66,13 +66,13 @@ class Session {
   RequestTable& requests() { return requests_; }
 
   std::shared_ptr<const PolicyInForce> policy() const;
-  // Applies a checked change of a caller, and tells the client. Budgets that were learnt stay, unless
-  // the change is about budgets.
+  // Applies a checked change of a caller, and tells the client. Budgets that were learnt stay,
+  // unless the change is about budgets.
   std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change)
       ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
-  // Looks at what was audited since the last time; where the policy says so, changes the budgets and
-  // tells the client.
+  // Looks at what was audited since the last time; where the policy says so, changes the budgets
+  // and tells the client.
   void ReviewBudgets() ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   // The one liveness stream. False if there is one already, or the session has ended.
@@ -95,6 +95,9 @@ class Session {
 
   v1::SessionInfo Info();
   v1::SessionStats Stats();
+  // How the budgets of this policy came about; `totals` are the session's.
+  v1::BudgetStats Budgets(const PolicyInForce& in_force, const SessionTotals& totals)
+      ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   // Of the sidecar executor; the step thread only.
   struct StepBuffers {
@@ -113,8 +116,6 @@ class Session {
   // Makes `policy` the one in force.
   std::shared_ptr<const PolicyInForce> Enforce(Policy policy, std::string reason)
       ABSL_LOCKS_EXCLUDED(mutex_);
-  v1::BudgetStats Budgets(const PolicyInForce& in_force, const SessionTotals& totals)
-      ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   const SessionIdentity identity_;
   const std::shared_ptr<SessionRegion> region_;

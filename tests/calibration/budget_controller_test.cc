@@ -65,7 +65,6 @@ class Model {
   std::mt19937_64 random_;
 };
 
-
 const std::vector<double> kMixed = {6, 9, 12, 14, 18, 24, 40, 80};
 const std::vector<double> kHarder = {5, 7, 8, 9, 10, 11, 12, 13};
 
@@ -111,11 +110,14 @@ TEST(BudgetControllerTest, HoldsTheTargetAboveTheBestUniformTotal) {
     }
     EXPECT_GT(miss, 0.006) << seed;
     EXPECT_LT(miss, 0.012) << seed;
-    EXPECT_GT(total, 0.04 + [&] {
-      double uniform = 0;
-      while (model.Miss(std::vector<double>(8, uniform)) < miss) uniform += 0.001;
-      return uniform;
-    }()) << seed;
+    EXPECT_GT(
+        total, 0.04 +
+                   [&] {
+                     double uniform = 0;
+                     while (model.Miss(std::vector<double>(8, uniform)) < miss) uniform += 0.001;
+                     return uniform;
+                   }())
+        << seed;
     EXPECT_LT(changes, 20) << seed;  // in 300 audits: it has settled
     EXPECT_LE(fallbacks, 1) << seed;
   }

@@ -57,7 +57,7 @@ TEST_F(CompletionTest, ChoicesAndFilesAreKnown) {
                         flag.name == "--block" || flag.name == "--budget-mode";
     EXPECT_EQ(!flag.choices.empty(), choice) << flag.name;
     const bool path = flag.name == "--trace" || flag.name == "--socket" || flag.name == "--spind" ||
-                      flag.name == "--policy";
+                      flag.name == "--policy" || flag.name == "--then";
     EXPECT_EQ(flag.file, path) << flag.name;
   }
 }
