@@ -103,6 +103,9 @@ class CudaDevice final : public Device {
   int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCuda(layers, rows, max_blocks);
   }
+  int64_t AuditWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCuda(layers, rows, max_blocks);
+  }
   absl::Status Predict(const PredictParams& params, Stream stream) override {
     return On("Predict", [&] { return PredictCuda(params, Handle(stream)); });
   }
