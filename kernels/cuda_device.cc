@@ -162,7 +162,9 @@ class CudaDevice final : public Device {
   absl::Status On(absl::string_view what, Launch launch) const {
     const UseCudaDevice use(ordinal_);
     const cudaError_t error = use.error() == cudaSuccess ? launch() : use.error();
-    return error == cudaSuccess ? absl::OkStatus() : CudaError(what, error);
+    if (error == cudaSuccess) return absl::OkStatus();
+    (void)cudaGetLastError();  // it is told here, not by the caller's next call
+    return CudaError(what, error);
   }
 
   const int ordinal_;
