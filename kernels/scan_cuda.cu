@@ -169,13 +169,14 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
 // Grid: (1 + slots, rows, layers). The first thread block keeps the books.
 template <typename S>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    ScanKernel(const __grid_constant__ ObserveParams p, uint32_t draft, int chunks_per_warp,
+    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_warp,
                bool aligned) {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();  // Select may get ready: it waits for the results
 #endif
   __shared__ Stage<S> stages[kWarps][kStages];
+  const ObserveParams p = BoundToObserve(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   if (blockIdx.x == 0) {
     if (threadIdx.x == 0) KeepBooks(p, p.rows[blockIdx.y], layer, draft);
@@ -190,9 +191,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const int32_t first_block = first_chunk * kBlocksPerChunk;
 
   // The row, and everything that it leads to, in one go each: waiting is what this part costs.
-  ScoredRow row = p.rows[blockIdx.y];
-  const bool padding = row.request == kPaddingRow;
-  if (padding) row.request = 0;
+  const ScoredRow row = p.rows[blockIdx.y];
+  if (row.request == kPaddingRow) return;  // there may be no slab at all
   const Reach reach = ReachOf(p, row, draft);
   const RequestRecord& record = p.state.records[row.request];
   const auto distance = static_cast<uint32_t>(reach.query - first_slot);
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   constexpr uint32_t kNoPage = UINT32_MAX;
   const bool sound =
       max(max(v_unit, d_unit), d_next_unit) != kNoPage && static_cast<int32_t>(word.rank) >= 0;
-  if (padding || !observed.any || first_slot >= observed.slots || !sound) return;
+  if (!observed.any || first_slot >= observed.slots || !sound) return;
   int chunks =
       min(chunks_per_warp, (observed.slots - first_slot + kSlotsPerChunk - 1) / kSlotsPerChunk);
 

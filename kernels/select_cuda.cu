@@ -93,8 +93,9 @@ __device__ uint32_t SumBefore(const uint32_t (&warps)[kWarps]) {
 // The lane's block score in a tile straight from V and D, where no summary serves: the rare or the
 // slow case. Whole warps.
 template <typename T>
-__device__ __noinline__ float ScanTile(const SelectParams& p, const Row& row, int32_t layer,
+__device__ __noinline__ float ScanTile(const SelectParams& params, const Row& row, int32_t layer,
                                        int32_t end, int32_t tile) {
+  const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
   float mine = kUnobserved;
   for (int32_t block = tile * 32; block < min(tile * 32 + 32, end); ++block) {
@@ -150,7 +151,8 @@ __device__ void Fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 // Grid: (rows, layers).
 template <typename T, typename Keys, int kThreads, int kCtasPerSm, bool kShared>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    SelectKernel(const __grid_constant__ SelectParams p) {
+    SelectKernel(const __grid_constant__ SelectParams params) {
+  const SelectParams p = Bound(params);
   constexpr int kWarps = kThreads / 32;
   constexpr int kGroup = Keys::kGroup;
   extern __shared__ std::byte dynamic[];
@@ -232,7 +234,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
         const int32_t block = first_block + (first + i) * 32;
         float score = kUnobserved;
         if (!given) {
-          score = ScanTile<T>(p, row, layer, choice.end_free, block / 32);
+          score = ScanTile<T>(params, row, layer, choice.end_free, block / 32);
         } else if (block < choice.end_free) {
           score = given[block];
         }
