@@ -108,8 +108,9 @@ __device__ __noinline__ float ScanTile(const SelectParams& params, const Row& ro
 // The same for fp32 state, which has no summaries and goes this way always: eight lanes share a
 // block, so that many loads are in flight. Where it is the exception, its registers are too dear.
 template <>
-__device__ __noinline__ float ScanTile<float>(const SelectParams& p, const Row& row, int32_t layer,
-                                              int32_t end, int32_t tile) {
+__device__ __noinline__ float ScanTile<float>(const SelectParams& params, const Row& row,
+                                              int32_t layer, int32_t end, int32_t tile) {
+  const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
   const Geometry& g = p.geometry;
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
