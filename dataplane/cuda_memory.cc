@@ -21,6 +21,7 @@ namespace spin::dataplane {
 namespace {
 
 absl::Status DriverFault(ShareFault fault, absl::string_view what, cudaError_t error) {
+  (void)cudaGetLastError();  // it is told here, not by the caller's next call
   return WithFault(fault, kernels::CudaError(what, error));
 }
 
@@ -185,7 +186,6 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Open(absl::string_view d
     void* base = nullptr;
     const cudaError_t error = cudaIpcOpenMemHandle(&base, raw, cudaIpcMemLazyEnablePeerAccess);
     if (error != cudaSuccess) {
-      (void)cudaGetLastError();  // it would surface in the engine's next call
       registry.known.erase(handle.handle);
       return DriverFault(
           error == cudaErrorInvalidValue ? ShareFault::kInvalidHandle : ShareFault::kDriver,

@@ -103,6 +103,9 @@ class CudaDevice final : public Device {
   int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCuda(layers, rows, max_blocks);
   }
+  int64_t AuditWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCuda(layers, rows, max_blocks);
+  }
   absl::Status Predict(const PredictParams& params, Stream stream) override {
     return On("Predict", [&] { return PredictCuda(params, Handle(stream)); });
   }
@@ -159,7 +162,9 @@ class CudaDevice final : public Device {
   absl::Status On(absl::string_view what, Launch launch) const {
     const UseCudaDevice use(ordinal_);
     const cudaError_t error = use.error() == cudaSuccess ? launch() : use.error();
-    return error == cudaSuccess ? absl::OkStatus() : CudaError(what, error);
+    if (error == cudaSuccess) return absl::OkStatus();
+    (void)cudaGetLastError();  // it is told here, not by the caller's next call
+    return CudaError(what, error);
   }
 
   const int ordinal_;

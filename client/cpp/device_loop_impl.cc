@@ -61,11 +61,24 @@ kernels::Binding BindingOf(const StepState& step) {
   return {.slab = view.slab,
           .records = view.records,
           .counters = view.counters,
+          .audits = view.audits,
           .headers = view.lists.headers,
           .blocks = view.lists.blocks,
           .masks = view.lists.masks,
           .epoch = view.epoch,
           .weights = kernels::WeightsOf(step.policy->kernels.decay)};
+}
+
+// What the parameters name is ignored in favour of the binding's; that they name some is not.
+kernels::LayerAudits kAskForAudits;
+
+// Select and Audit may run on streams of their own, so neither uses the other's workspace.
+int64_t SelectBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  return device.SelectWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
+}
+
+int64_t AuditBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  return device.AuditWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
 }
 
 }  // namespace
@@ -88,8 +101,7 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
   if (!control.ok()) return control.status();
   auto in_flight = InFlight::Create(&device);
   if (!in_flight.ok()) return in_flight.status();
-  auto workspace = device.Allocate(device.SelectWorkspaceBytes(
-      shape.geometry.layers, options.max_requests, shape.max_blocks()));
+  auto workspace = device.Allocate(SelectBytes(device, shape) + AuditBytes(device, shape));
   if (!workspace.ok()) return workspace.status();
   auto unserved = device.Allocate(sizeof(uint32_t));
   if (!unserved.ok()) return unserved.status();
@@ -354,6 +366,8 @@ absl::Status DeviceLoopImpl::Audit(Layers layers, const DeviceScores& scores, in
                          .lists = BoundLists(),
                          .scores = ViewOf(scores),
                          .counters = nullptr,
+                         .audits = &kAskForAudits,
+                         .workspace = workspace_.get() + SelectBytes(device(), shape_),
                          .results = nullptr,
                          .binding = control_.on_device().binding},
                         stream);

@@ -8,6 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
+
 // What a made-up engine needs of its device beside kernels::Device. A test executable has the
 // backend_*.cc of one.
 namespace spin {
@@ -34,6 +36,9 @@ class EngineBackend {
   virtual std::string device_uuid() const = 0;
   virtual void* stream() const = 0;
   virtual void Score(const PagedScoring& scoring, void* stream) const = 0;
+
+  // Holds the stream up for a while, if the device runs asynchronously.
+  virtual void Stall(absl::Duration duration) const = 0;
 
   // Makes a graph of the launches, which can be replayed on stream() any number of times.
   virtual std::function<void()> Capture(const std::function<void(void* stream)>& launches) const = 0;

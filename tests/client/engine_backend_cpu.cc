@@ -24,6 +24,8 @@ class CpuEngine final : public EngineBackend {
     }
   }
 
+  void Stall(absl::Duration) const override {}
+
   std::function<void()> Capture(const std::function<void(void*)>& launches) const override {
     return [launches] { launches(nullptr); };
   }

@@ -29,6 +29,15 @@ __global__ void ScoreKernel(PagedScoring s) {
   }
 }
 
+__global__ void StallKernel(int64_t nanoseconds) {
+  uint64_t start;
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (static_cast<int64_t>(now - start) < nanoseconds);
+}
+
 class CudaEngine final : public EngineBackend {
  public:
   explicit CudaEngine(std::string uuid) : uuid_(std::move(uuid)) {
@@ -40,6 +49,11 @@ class CudaEngine final : public EngineBackend {
 
   void Score(const PagedScoring& s, void* stream) const override {
     ScoreKernel<<<dim3(8, s.next_n, s.rows), 256, 0, static_cast<cudaStream_t>(stream)>>>(s);
+    Check(cudaGetLastError());
+  }
+
+  void Stall(absl::Duration duration) const override {
+    StallKernel<<<1, 1, 0, stream_>>>(absl::ToInt64Nanoseconds(duration));
     Check(cudaGetLastError());
   }
 

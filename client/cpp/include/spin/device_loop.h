@@ -98,7 +98,8 @@ class DeviceLoop {
   // Turns positions in the compacted rows of one layer into slots: topk is [R][D][topk_stride];
   // negative entries stay.
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows, void* stream);
-  // Compares audited rows with their lists. Before Observe.
+  // Compares audited rows with their lists. Before Observe. Audits share scratch memory: launches of
+  // them follow one another.
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, void* stream);
   // Lets the scores enter the state.
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, void* stream);
