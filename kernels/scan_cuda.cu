@@ -119,18 +119,22 @@ __device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeig
   return zero & 0x7fff7fffu;
 }
 
-// Entries by the rule, element by element. Returns how many scores were ignored.
+// Entries by the rule, element by element; of the lane's eight the first `count`. Returns how many
+// scores were ignored.
 template <typename S>
 __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights, Bf16* v,
                                         Bf16* d) {
+  float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(scores[k]) : 0;
   int ignored_scores = 0;
-#pragma unroll 1
-  for (int k = 0; k < count; ++k) {
-    const float score = ToFloat(scores[k]);
-    const float share = weights.now * score;
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) {
+    if (k >= count) break;
+    const float share = weights.now * all[k];
     bool ignored = false;
-    v[k] = NextEntry(v[k], score, share, weights.past, ignored);
-    d[k] = NextEntry(d[k], score, share, weights.past, ignored);
+    v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
+    d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
     ignored_scores += ignored ? 1 : 0;
   }
   return ignored_scores;
