@@ -40,6 +40,7 @@ declare -A NEVER_INCLUDES=(
   [dataplane]="$rpc|(calibration|trace|server|client)/"
   [trace]="$rpc|(kernels|calibration|dataplane|server|client)/"
   [server]="(trace|client)/|spin/(?!v1/)"
+  [client/c]="grpcpp/|google/protobuf/|spin/(?!kernels\\.h)|(trace|server|client/cpp)/"
   [client/cpp]="(trace|server)/"
   [client/cli]="server/"
 )
