@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <numeric>
 
 #include "kernels/exploration.h"
@@ -13,6 +14,9 @@
 
 namespace spin::prediction {
 namespace {
+
+constexpr float kUnseen = -std::numeric_limits<float>::infinity();
+constexpr uint64_t kSignalKey = 1;  // keeps these draws apart from those of blocks
 
 // NaN where one side does not vary, or is not finite.
 double Pearson(absl::Span<const float> x, absl::Span<const float> y) {
@@ -60,54 +64,56 @@ SignalMeter::SignalMeter(const kernels::Geometry& geometry, int64_t max_slots, d
   kernels::Geometry one_layer = geometry;
   one_layer.layers = 1;
   for (int layer = 0; layer < geometry.layers; ++layer) {
-    layers_.push_back({SpinState(one_layer, max_slots, decay), {}, {}, {}, {}, {}});
+    layers_.push_back({SpinState(one_layer, max_slots, decay), {}, {}, {}, {}});
   }
 }
 
-// Leaves the signal in layer->signal; returns the first slot that it speaks of, -1 if of none.
-int SignalMeter::FillSignal(SignalKind kind, const LayerStep& at, Layer* layer) const {
+// False where there is none.
+bool SignalMeter::FillSignal(SignalKind kind, const LayerStep& at, Layer* layer) const {
   std::vector<float>& signal = layer->signal;
   const Scan& previous = at.previous();
   switch (kind) {
     case SignalKind::kRandom:
-      signal.resize(at.scan().slots);
+      signal.resize(previous.slots);
       for (size_t i = 0; i < signal.size(); ++i) {
-        const auto draw = kernels::DrawBlocks(seed_, 1, at.scan().query, at.layer, static_cast<int>(i) / 4);
-        signal[i] = static_cast<float>(draw.words[i % 4] >> 8);
+        const auto draw = kernels::DrawBlocks(seed_, kSignalKey, at.scan().query, at.layer,
+                                              static_cast<int>(i) / 4);
+        signal[i] = static_cast<float>(draw.words[i % 4] >> 8);  // 24 bits: a float holds them
       }
-      return 0;
+      return true;
     case SignalKind::kPreviousLayer:
-      if (at.layer == 0) return -1;
+      if (at.layer == 0) return false;
       signal = at.of_layer(at.layer - 1).scores;
-      return 0;
+      signal.resize(previous.slots);
+      return true;
     case SignalKind::kPreviousIteration:
       signal = previous.scores;
-      return 0;
+      return true;
     case SignalKind::kPreviousIterationOffset:
-      signal = previous.scores;
-      return 1;
+      signal.assign(1, kUnseen);  // slot 0 has nothing before it
+      signal.insert(signal.end(), previous.scores.begin(), previous.scores.end() - 1);
+      return true;
     case SignalKind::kSpin:
-      signal.resize(previous.slots);  // the newest slot has no past
+      signal.resize(previous.slots);
       layer->state.SlotSignal(at.scan().query, absl::MakeSpan(signal));
-      return 0;
+      return true;
   }
-  return -1;
+  return false;
 }
 
-void SignalMeter::Compare(SignalKind kind, absl::Span<const float> scores, Layer* layer) const {
-  const auto top_of = [&](absl::Span<const float> values, std::vector<int32_t>* top) {
-    layer->workspace.resize(values.size());
-    top->resize(std::min<size_t>(topk_, values.size()));
-    trace::TopK(values, topk_, absl::MakeSpan(layer->workspace), absl::MakeSpan(*top));
-  };
-  top_of(layer->signal, &layer->top);
-  top_of(scores, &layer->truth);
+void SignalMeter::Compare(SignalKind kind, const Scan& scan, Layer* layer) const {
+  const std::vector<float>& signal = layer->signal;
+  layer->workspace.resize(signal.size());
+  layer->top.resize(std::min<size_t>(topk_, signal.size()));
+  trace::TopK(signal, topk_, absl::MakeSpan(layer->workspace), absl::MakeSpan(layer->top));
   layer->workspace.clear();
-  std::set_intersection(layer->top.begin(), layer->top.end(), layer->truth.begin(),
-                        layer->truth.end(), std::back_inserter(layer->workspace));
+  std::set_intersection(layer->top.begin(), layer->top.end(), scan.top.begin(), scan.top.end(),
+                        std::back_inserter(layer->workspace));
+  const size_t first = signal.front() == kUnseen ? 1 : 0;
+  const auto known = absl::MakeConstSpan(signal).subspan(first);
   Sum& sum = layer->sums[static_cast<int>(kind)];
-  sum.pearson += Pearson(layer->signal, scores);
-  sum.recall += static_cast<double>(layer->workspace.size()) / static_cast<double>(layer->truth.size());
+  sum.pearson += Pearson(known, absl::MakeConstSpan(scan.scores).subspan(first, known.size()));
+  sum.recall += static_cast<double>(layer->workspace.size()) / scan.truth;
   ++sum.count;
 }
 
@@ -116,9 +122,7 @@ void SignalMeter::Visit(const LayerStep& at) {
   const Scan& scan = at.scan();
   for (int k = 0; at.step > 0 && k < kSignalKinds; ++k) {
     const auto kind = static_cast<SignalKind>(k);
-    const int first = FillSignal(kind, at, &layer);
-    if (first < 0) continue;
-    Compare(kind, absl::MakeConstSpan(scan.scores).subspan(first, layer.signal.size()), &layer);
+    if (FillSignal(kind, at, &layer)) Compare(kind, scan, &layer);
   }
   const float* scores = scan.scores.data();
   layer.state.Observe(scan.query, 1, absl::MakeConstSpan(all_blocks_).first(scan.blocks),

@@ -35,7 +35,8 @@ struct SignalSummary {
   double recall;
 };
 
-// Counts from step 1 on, over the slots that both sides know.
+// Counts from step 1 on, over the slots that were there in the step before; what the top-K of all
+// slots holds beyond those is never recalled.
 class SignalMeter : public LayerVisitor {
  public:
   SignalMeter(const kernels::Geometry& geometry, int64_t max_slots, double decay, uint64_t seed);
@@ -53,11 +54,11 @@ class SignalMeter : public LayerVisitor {
     SpinState state;
     std::array<Sum, kSignalKinds> sums;
     std::vector<float> signal;  // [slots]
-    std::vector<int32_t> workspace, top, truth;
+    std::vector<int32_t> workspace, top;
   };
 
-  int FillSignal(SignalKind kind, const LayerStep& at, Layer* layer) const;
-  void Compare(SignalKind kind, absl::Span<const float> scores, Layer* layer) const;
+  bool FillSignal(SignalKind kind, const LayerStep& at, Layer* layer) const;
+  void Compare(SignalKind kind, const Scan& scan, Layer* layer) const;
 
   int topk_;
   uint64_t seed_;

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/eval/eval_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <thread>
+
+#include "client/cli/values.h"
+#include "kernels/geometry.h"
+
+namespace spin::cli {
+namespace {
+
+const std::vector<std::string>& StudyNames() {
+  static const std::vector<std::string> names = {"signals", "pooling", "exploration", "alpha",
+                                                 "drafts"};
+  return names;
+}
+
+void AddTraceFlags(CLI::App* command, EvalFlags* flags) {
+  command->add_option("TRACE", flags->traces, "Recorded traces, safetensors files")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--topk", flags->topk, "K: slots the indexer keeps, 1 to 2048 (required)")
+      ->required()
+      ->check(IntegerIn(1, kernels::kMaxTopk))
+      ->type_name("K");
+  command->add_option("--steps", flags->options.steps, "Only the first N steps (2 or more)")
+      ->check(IntegerIn(2, INT32_MAX))
+      ->type_name("N");
+  command->add_option("--block", flags->options.block, "Slots per block: the indexer's KV page")
+      ->check(OneOf({"16", "32", "64", "128"}))
+      ->capture_default_str()
+      ->type_name("16|32|64|128");
+}
+
+void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
+  prediction::EvaluationOptions& options = flags->options;
+  command->add_option("--sparsity", options.sparsities, "Target sparsities, between commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(ShareBelowOne())
+      ->capture_default_str()
+      ->type_name("RHO,...");
+  command
+      ->add_option("--layer-sparsity", options.layer_sparsity,
+                   "A sparsity for each layer: one more setting")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(ShareBelowOne())
+      ->type_name("RHO,...");
+  command->add_option("--exploration", options.exploration, "Share of kept blocks drawn at random")
+      ->check(Share())
+      ->capture_default_str()
+      ->type_name("GAMMA");
+  command->add_option("--alpha", options.decay, "Weight of the past in the moving averages")
+      ->check(ShareBelowOne())
+      ->capture_default_str()
+      ->type_name("ALPHA");
+  command->add_option("--seed", options.seed, "Of all random draws")
+      ->check(Unsigned64())
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_flag("--pin-first-block", options.pin_first_block,
+                    "Keep block 0 always (attention sink)");
+  command
+      ->add_option("--target-miss", flags->target_miss, "Mean miss that the recommendation allows")
+      ->check(Share())
+      ->capture_default_str()
+      ->type_name("SHARE");
+}
+
+}  // namespace
+
+void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
+  AddTraceFlags(command, flags);
+  AddSettingFlags(command, flags);
+  command->add_option("--study", flags->studies, "What to measure beside the predictors")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(OneOf([] {
+        std::vector<std::string> names = StudyNames();
+        names.push_back("none");
+        return names;
+      }()))
+      ->capture_default_str()
+      ->type_name("signals,pooling,exploration,alpha,drafts,none");
+  command->add_option("--threads", flags->threads, "Threads that work (one for each core)")
+      ->check(IntegerIn(1, 1024))
+      ->type_name("N");
+  command->add_option("--report", flags->report, "Write a page with charts, for a browser")
+      ->type_name("FILE");
+  AddJsonFlag(command, &flags->common);
+  command->add_flag("--csv", flags->csv, "One line for each predictor, setting and layer")
+      ->excludes(command->get_option("--json"));
+}
+
+prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
+  prediction::EvaluationOptions options = flags.options;
+  const auto asked = [&](const char* name) {
+    return std::find(flags.studies.begin(), flags.studies.end(), name) != flags.studies.end();
+  };
+  options.topk = flags.topk;
+  options.threads = flags.threads != 0
+                        ? flags.threads
+                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.studies = {asked("signals"), asked("pooling"), asked("exploration"), asked("alpha"),
+                     asked("drafts")};
+  options.heat_map = !flags.report.empty();
+  return options;
+}
+
+}  // namespace spin::cli
