@@ -113,7 +113,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   Policy policy;
   {
     absl::MutexLock lock(&mutex_);
-    policy = default_policy_;
+    policy = default_policy_.ForLayers((*region)->shape().geometry.layers);
   }
   ApplyPolicy(request.policy(), &policy);
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;

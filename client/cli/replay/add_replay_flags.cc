@@ -3,10 +3,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "client/cli/policy/file_flag.h"
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/values.h"
 #include "kernels/geometry.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::cli {
 namespace {
@@ -52,6 +54,7 @@ void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
 
 void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
   AddTraceFlags(command, flags);
+  AddPolicyFileFlag(command, "--policy", &flags->policy_file);
   AddPolicyValueFlags(command, flags);
   command->add_flag("--pin-first-block", flags->pin_first_block,
                     "Keep block 0 always (attention sink)");
@@ -59,9 +62,30 @@ void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
   AddSpindFlags(command, flags);
   AddJsonFlag(command, &flags->common);
   for (const char* flag : {"--sparsity", "--exploration", "--alpha", "--audit-every", "--seed",
-                           "--block", "--executor", "--state"}) {
+                           "--block", "--budget-mode", "--executor", "--state"}) {
     command->get_option(flag)->capture_default_str();
   }
+}
+
+void ApplyPolicyFile(const CLI::App& command, ReplayFlags* flags) {
+  const v1::Policy& file = flags->policy_file;
+  const auto open = [&](const char* flag) { return command.count(flag) == 0; };
+  const bool shares = open("--sparsity") && open("--layer-sparsity");
+  if (shares && file.has_sparsity()) flags->sparsity = file.sparsity();
+  if (shares) flags->layer_sparsity = {file.layer_sparsity().begin(), file.layer_sparsity().end()};
+  if (open("--exploration") && file.has_exploration()) flags->exploration = file.exploration();
+  if (open("--alpha") && file.has_decay()) flags->alpha = file.decay();
+  if (open("--seed") && file.has_seed()) flags->seed = file.seed();
+  if (open("--audit-every") && file.has_audit_every()) flags->audit_every = file.audit_every();
+  if (open("--pin-first-block") && file.has_pin_first_block()) {
+    flags->pin_first_block = file.pin_first_block();
+  }
+  if (open("--budget-mode") && file.has_budget_mode()) {
+    flags->budget_mode = policy_file::ModeName(file.budget_mode());
+  }
+  if (open("--target-miss") && file.has_target_miss()) flags->target_miss = file.target_miss();
+  if (open("--min-sparsity") && file.has_min_sparsity()) flags->min_sparsity = file.min_sparsity();
+  if (open("--max-sparsity") && file.has_max_sparsity()) flags->max_sparsity = file.max_sparsity();
 }
 
 }  // namespace spin::cli

@@ -162,7 +162,10 @@ void AddReplayCommand(CLI::App* app, Action* action) {
       "replay", "Play a recorded trace through Spin, and measure what it costs");
   command->footer(kFooter);
   AddReplayFlags(command, flags.get());
-  command->callback([=] { *action = [flags] { return RunReplay(*flags); }; });
+  command->callback([=] {
+    ApplyPolicyFile(*command, flags.get());
+    *action = [flags] { return RunReplay(*flags); };
+  });
 }
 
 }  // namespace spin::cli

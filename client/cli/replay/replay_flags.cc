@@ -44,6 +44,11 @@ dataplane::SessionShape ShapeFor(const ReplayFlags& flags, const trace::Trace& t
   return shape;
 }
 
+BudgetMode ModeOf(const std::string& name) {
+  if (name == "calibrated") return BudgetMode::kCalibrated;
+  return name == "target_miss" ? BudgetMode::kTargetMiss : BudgetMode::kFixed;
+}
+
 }  // namespace
 
 int StepsOf(const ReplayFlags& flags, const trace::Trace& trace) {
@@ -69,6 +74,11 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
     return Invalid(flags.trace, absl::StrCat("slots: a context of ", context,
                                              " is longer than Spin takes, ", kernels::kMaxSlots));
   }
+  if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
+    return Invalid("--budget-mode", absl::StrCat(flags.budget_mode,
+                                                 " learns from audits: give --audit-every too"));
+  }
+  if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
   const size_t shares = flags.layer_sparsity.size();
   if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
     return Invalid("--layer-sparsity",
@@ -104,6 +114,10 @@ SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& t
   policy.audit_every = flags.audit_every;
   policy.pin_first_block = flags.pin_first_block;
   policy.enabled = true;
+  policy.budget_mode = ModeOf(flags.budget_mode);
+  policy.target_miss = flags.target_miss;
+  policy.min_sparsity = flags.min_sparsity;
+  policy.max_sparsity = flags.max_sparsity;
   return options;
 }
 

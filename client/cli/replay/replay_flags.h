@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "client/cli/command.h"
 #include "spin/options.h"
+#include "spin/v1/policy.pb.h"
 #include "trace/trace.h"
 
 namespace CLI {
@@ -34,6 +36,9 @@ struct ReplayFlags {
   uint64_t seed = 0;
   uint32_t audit_every = 0;
   bool pin_first_block = false;
+  std::string budget_mode = "fixed";
+  std::optional<double> target_miss, min_sparsity, max_sparsity;
+  v1::Policy policy_file;  // what it has set is in the fields above already, but for its flags
   std::string executor = "inline";
   std::string state = "f32";
   bool hold = false;
@@ -44,6 +49,9 @@ struct ReplayFlags {
 
 // Flags whose range does not depend on the trace are checked while parsing.
 void AddReplayFlags(CLI::App* command, ReplayFlags* flags);
+
+// Lets the policy file have its say where no flag of the parsed command spoke.
+void ApplyPolicyFile(const CLI::App& command, ReplayFlags* flags);
 
 // The rest: INVALID_ARGUMENT names the flag, or the trace if that exceeds a limit of Spin.
 absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& trace);

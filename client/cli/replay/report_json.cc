@@ -56,6 +56,7 @@ void AddSetting(const ReplayReport& report, Json* object) {
   (*object)["topk"] = flags.topk;
   (*object)["sparsity"] = flags.sparsity;
   (*object)["layer_sparsity"] = flags.layer_sparsity;
+  (*object)["budget_mode"] = flags.budget_mode;
   (*object)["exploration"] = flags.exploration;
   (*object)["alpha"] = flags.alpha;
   (*object)["seed"] = flags.seed;
