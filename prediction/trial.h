@@ -38,7 +38,7 @@ class Trial : public LayerVisitor {
  private:
   struct Layer {
     std::unique_ptr<Predictor> predictor;
-    std::vector<float> worth;   // [max_blocks]
+    std::vector<float> worth;  // [max_blocks]
     absl::Span<const int32_t> kept;
   };
   void Count(const LayerStep& at, absl::Span<const int32_t> kept, bool audited);
