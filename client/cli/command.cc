@@ -52,6 +52,7 @@ void AddAllCommands(CLI::App* app, Action* action) {
   app->footer(kFooter);
   AddReplayCommand(app, action);
   AddEvalCommand(app, action);
+  AddTuneCommand(app, action);
   AddStatusCommand(app, action);
   AddSessionsCommand(app, action);
   AddPolicyCommand(app, action);

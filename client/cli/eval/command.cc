@@ -75,7 +75,8 @@ absl::Status RunEval(const EvalFlags& flags) {
     report.traces.push_back(*std::move(trace));
   }
   if (flags.common.json) return Print(EvalJson(report));
-  return absl::OkStatus();
+  if (flags.csv) return Print(EvalCsv(report));
+  return Print(EvalText(report, DetectTerminal(STDOUT_FILENO)));
 }
 
 }  // namespace
