@@ -18,10 +18,14 @@
 #include "client/cli/eval/report.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/terminal/progress.h"
+#include "client/cli/write_file.h"
+#include "prediction/calibrate.h"
 #include "trace/trace.h"
 
 namespace spin::cli {
 namespace {
+
+constexpr int kProgressUnits = 1000;
 
 constexpr char kFooter[] =
     R"(Plays recorded traces through every way to predict blocks, offline and without spind, and compares
@@ -67,12 +71,53 @@ absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::st
                         *std::move(evaluation)};
 }
 
+bool SameLayers(const std::vector<EvaluatedTrace>& traces) {
+  return std::all_of(traces.begin(), traces.end(), [&](const EvaluatedTrace& trace) {
+    return trace.layer_numbers == traces[0].layer_numbers;
+  });
+}
+
+absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
+  if (!Asked(flags, "budgets") || flags.target_miss == 0 || !SameLayers(report->traces)) {
+    return absl::OkStatus();
+  }
+  std::vector<trace::Trace> traces;
+  for (const std::string& path : flags.traces) {
+    absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
+    if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
+    if (flags.options.steps != 0) trace->KeepSteps(flags.options.steps);
+    traces.push_back(*std::move(trace));
+  }
+  const prediction::EvaluationOptions& options = flags.options;
+  const prediction::ReplayOptions replay = {prediction::FindPredictor("spin")->make,
+                                            flags.topk,
+                                            options.block,
+                                            options.exploration,
+                                            options.decay,
+                                            options.pin_first_block,
+                                            options.seed,
+                                            ThreadsOf(flags)};
+  Progress progress("budgets", kProgressUnits, DetectTerminal(STDERR_FILENO), stderr, absl::Now());
+  const prediction::CalibrationGoal goal = {{}, flags.target_miss};
+  auto results = prediction::Calibrate(traces, {&goal, 1}, replay, [&](double share) {
+    progress.Update(static_cast<int64_t>(share * kProgressUnits), absl::Now());
+    return CheckInterrupt();
+  });
+  if (!results.ok()) return results.status();
+  report->recommended = std::move(results->front());
+  return absl::OkStatus();
+}
+
 absl::Status RunEval(const EvalFlags& flags) {
-  EvalReport report = {flags, {}};
+  EvalReport report = {flags, {}, std::nullopt};
   for (const std::string& path : flags.traces) {
     absl::StatusOr<EvaluatedTrace> trace = EvaluateOne(flags, path);
     if (!trace.ok()) return trace.status();
     report.traces.push_back(*std::move(trace));
+  }
+  if (absl::Status status = Recommend(flags, &report); !status.ok()) return status;
+  if (!flags.report.empty()) {
+    if (absl::Status status = WriteFile(flags.report, EvalHtml(report)); !status.ok()) return status;
   }
   if (flags.common.json) return Print(EvalJson(report));
   if (flags.csv) return Print(EvalCsv(report));

@@ -8,17 +8,17 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/policy/file_flag.h"
 #include "client/cli/values.h"
 #include "kernels/geometry.h"
 
 namespace spin::cli {
 namespace {
 
-const std::vector<std::string>& StudyNames() {
-  static const std::vector<std::string> names = {"signals", "pooling", "exploration", "alpha",
-                                                 "drafts"};
-  return names;
-}
+const std::vector<std::string> kStudies = {"signals", "pooling", "exploration", "alpha",
+                                           "drafts",  "budgets", "none"};
 
 void AddTraceFlags(CLI::App* command, EvalFlags* flags) {
   command->add_option("TRACE", flags->traces, "Recorded traces, safetensors files")
@@ -52,6 +52,9 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
       ->allow_extra_args(false)
       ->check(ShareBelowOne())
       ->type_name("RHO,...");
+  AddPolicyFileFlag(command, "--policy", &flags->policy)
+      ->description("Policy file whose budgets for each layer are one more setting")
+      ->excludes(command->get_option("--layer-sparsity"));
   command->add_option("--exploration", options.exploration, "Share of kept blocks drawn at random")
       ->check(Share())
       ->capture_default_str()
@@ -78,16 +81,14 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
 void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
   AddTraceFlags(command, flags);
   AddSettingFlags(command, flags);
-  command->add_option("--study", flags->studies, "What to measure beside the predictors")
+  command->add_option("--study", flags->studies, absl::StrCat("What to measure beside the predictors: ",
+                                                               absl::StrJoin(kStudies, ", ")))
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(OneOf([] {
-        std::vector<std::string> names = StudyNames();
-        names.push_back("none");
-        return names;
-      }()))
+      ->check(OneOf(kStudies))
       ->capture_default_str()
-      ->type_name("signals,pooling,exploration,alpha,drafts,none");
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
   command->add_option("--threads", flags->threads, "Threads that work (one for each core)")
       ->check(IntegerIn(1, 1024))
       ->type_name("N");
@@ -98,17 +99,25 @@ void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
       ->excludes(command->get_option("--json"));
 }
 
+bool Asked(const EvalFlags& flags, absl::string_view study) {
+  return std::find(flags.studies.begin(), flags.studies.end(), study) != flags.studies.end();
+}
+
+int ThreadsOf(const EvalFlags& flags) {
+  if (flags.threads != 0) return flags.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
   prediction::EvaluationOptions options = flags.options;
-  const auto asked = [&](const char* name) {
-    return std::find(flags.studies.begin(), flags.studies.end(), name) != flags.studies.end();
-  };
   options.topk = flags.topk;
-  options.threads = flags.threads != 0
-                        ? flags.threads
-                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.studies = {asked("signals"), asked("pooling"), asked("exploration"), asked("alpha"),
-                     asked("drafts")};
+  options.threads = ThreadsOf(flags);
+  if (options.layer_sparsity.empty()) {
+    options.layer_sparsity.assign(flags.policy.layer_sparsity().begin(),
+                                  flags.policy.layer_sparsity().end());
+  }
+  options.studies = {Asked(flags, "signals"), Asked(flags, "pooling"), Asked(flags, "exploration"),
+                     Asked(flags, "alpha"), Asked(flags, "drafts")};
   options.heat_map = !flags.report.empty();
   return options;
 }

@@ -3,11 +3,13 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/cli/eval/eval_flags.h"
 #include "client/cli/terminal/terminal.h"
+#include "prediction/calibrate.h"
 #include "prediction/evaluation.h"
 
 namespace spin::cli {
@@ -25,6 +27,8 @@ struct EvaluatedTrace {
 struct EvalReport {
   const EvalFlags& flags;
   std::vector<EvaluatedTrace> traces;
+  // Budgets that hold flags.target_miss; unset if not asked for, or if the traces' layers differ.
+  std::optional<prediction::Calibrated> recommended;
 };
 
 std::string EvalJson(const EvalReport& report);

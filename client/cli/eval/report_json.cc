@@ -93,7 +93,7 @@ Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
 std::string EvalJson(const EvalReport& report) {
   Json traces = Json::object();
   for (const EvaluatedTrace& trace : report.traces) traces[trace.name] = TraceJson(report, trace);
-  return Dump({{"traces", std::move(traces)}});
+  return Dump({{"traces", std::move(traces)}, {"recommended", RecommendedJson(report)}});
 }
 
 }  // namespace spin::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/eval/report.h"
+#include "client/cli/eval/report_data.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/table.h"
@@ -140,7 +141,8 @@ std::string EvalText(const EvalReport& report, const Terminal& terminal) {
   for (const EvaluatedTrace& trace : report.traces) {
     absl::StrAppend(&out, out.empty() ? "" : "\n", TraceText(report, trace, paint));
   }
-  return out;
+  const std::string recommended = RecommendedText(report);
+  return absl::StrCat(out, recommended.empty() ? "" : "\n", recommended);
 }
 
 }  // namespace spin::cli
