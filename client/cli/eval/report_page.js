@@ -45,10 +45,10 @@ function drawMisses(id, lines) {
     legend: { type: 'scroll', orient: 'vertical', textStyle: { color: color('text') }, pageTextStyle: { color: color('text') }, itemWidth: 22,
       ...(narrow ? { left: 0, bottom: 0, height: 140 } : { right: 0, top: 8, width: 210 }) },
     tooltip: tooltip({ trigger: 'item', formatter: p => `${echarts.format.encodeHTML(p.seriesName)}<br>skip ${percent(p.value[0], 1)}: miss <b>${percent(p.value[2], 3)}</b>` }),
-    xAxis: axis('realised sparsity', { type: 'value', scale: true, nameGap: 28, axisLabel: { color: color('quiet'), formatter: v => percent(v, 0) } }),
+    xAxis: axis('realised sparsity', { type: 'value', min: 'dataMin', max: 'dataMax', nameGap: 28, axisLabel: { color: color('quiet'), formatter: v => percent(v, 0) } }),
     yAxis: axis('', { type: log ? 'log' : 'value', min: log ? LEAST : 0, axisLabel: { color: color('quiet'), formatter: v => `${+(100 * v).toPrecision(3)} %` } }),
     series: lines.map(line => ({
-      name: line.name, type: 'line', symbolSize: 6, color: line.color, z: line.width > 2 ? 5 : 2,
+      name: line.name, type: 'line', symbol: 'circle', symbolSize: 6, color: line.color, z: line.width > 2 ? 5 : 2,
       lineStyle: { width: line.width, type: line.dashed ? 'dashed' : 'solid' }, emphasis: { focus: 'series' },
       data: line.points.map(([x, miss]) => [x, y(miss), miss]),
     })),
@@ -94,7 +94,7 @@ function drawMap(id, grid, title) {
     grid: { left: 56, right: 16, top: 34, bottom: 48 },
     tooltip: tooltip({ formatter: p => `slots ${slot(p.value[0])} to ${slot(p.value[0] + 1) - 1}, step ${step(p.value[1])}<br><b>${states[p.value[2]]}</b>` }),
     xAxis: axis('slot', { type: 'category', nameGap: 28, splitLine: { show: false }, axisTick: { show: false }, data: Array.from({ length: grid.columns }, (_, c) => slot(c)) }),
-    yAxis: axis('step', { type: 'category', nameGap: 38, inverse: true, splitLine: { show: false }, axisTick: { show: false }, data: Array.from({ length: grid.rows }, (_, r) => step(r)) }),
+    yAxis: axis('step', { type: 'category', nameGap: 38, inverse: true, splitLine: { show: false }, axisLabel: { color: color('quiet'), interval: Math.ceil(grid.rows / 8) - 1 }, axisTick: { show: false }, data: Array.from({ length: grid.rows }, (_, r) => step(r)) }),
     visualMap: { show: false, type: 'piecewise', dimension: 2, pieces: ['kept', 'hit', 'missed'].map((name, i) => ({ value: i + 1, color: color(name) })) },
     series: [{ type: 'heatmap', data: unpack(grid), progressive: 0, emphasis: { disabled: true } }],
   });
@@ -131,7 +131,7 @@ function drawBudgets() {
     series: [{
       type: 'bar', data: advice.layer_sparsity, color: color('accent'), barMaxWidth: 44, itemStyle: { borderRadius: [4, 4, 0, 0] },
       markLine: { symbol: 'none', silent: true, lineStyle: { color: color('missed') }, data: [{ yAxis: advice.uniform_sparsity }],
-        label: { position: 'insideEndTop', color: color('text'), formatter: `one for all: ${percent(advice.uniform_sparsity, 1)}` } },
+        label: { position: 'insideStartTop', color: color('text'), backgroundColor: color('card'), padding: [2, 5], borderRadius: 3, formatter: `one for all: ${percent(advice.uniform_sparsity, 1)}` } },
     }],
   });
 }
@@ -172,14 +172,21 @@ function drawAll() {
   drawTrace();
 }
 
+// The layer that is hardest to predict shows most.
+function fillLayers(trace) {
+  fill('layer', trace.layer_numbers.map((number, index) => [index, number]));
+  const misses = trace.miss[targets(trace).at(-1)].spin.layers;
+  byId('layer').value = misses.indexOf(Math.max(...misses));
+}
+
 fill('trace', data.traces.map((trace, index) => [index, trace.name]));
 fill('predictor', data.predictors.map(predictor => [predictor.name, predictor.title]));
-fill('layer', data.traces[0].layer_numbers.map((number, index) => [index, number]));
+fillLayers(data.traces[0]);
 byId('predictor').value = 'spin';
 byId('version').textContent = data.version;
 byId('maps-about').textContent = `Spin at ${percent(data.heat_map_sparsity, 0)} sparsity. What is needed at a fixed place stands as a vertical line (V); what is needed at a fixed distance moves along with the query, a diagonal (D), visible close to it.`;
 byId('trace').addEventListener('change', () => {
-  fill('layer', data.traces[byId('trace').value].layer_numbers.map((number, index) => [index, number]));
+  fillLayers(data.traces[byId('trace').value]);
   drawTrace();
 });
 for (const id of ['axis', 'predictor', 'layer']) byId(id).addEventListener('change', drawTrace);
