@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<trace::Trace>> Load(const std::vector<std::string>& p
 absl::StatusOr<prediction::Calibrated> Learn(const TuneFlags& flags,
                                              const std::vector<trace::Trace>& traces) {
   prediction::ReplayOptions replay = flags.replay;
-  replay.predictor = prediction::FindPredictor("spin")->make;
+  replay.predictor = prediction::FindPredictor(flags.predictor)->make;
   replay.threads = flags.threads != 0
                        ? flags.threads
                        : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

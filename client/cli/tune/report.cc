@@ -56,6 +56,7 @@ Json OriginJson(const TuneReport& report) {
   const TuneFlags& flags = report.flags;
   Json json = {{"made_by", "spinctl tune " SPIN_VERSION},
                {"traces", flags.traces},
+               {"predictor", flags.predictor},
                {"topk", flags.replay.topk},
                {"block", flags.replay.block},
                {"layer_numbers", report.layer_numbers}};

@@ -29,6 +29,13 @@ void AddGoalFlags(CLI::App* command, TuneFlags* flags) {
 }
 
 void AddPolicyFlags(CLI::App* command, TuneFlags* flags) {
+  const std::vector<std::string> predictors = {"spin", "query_aware"};
+  command
+      ->add_option("--predictor", flags->predictor,
+                   "Whose misses count; spind runs spin, the other is for 'spinctl eval'")
+      ->check(OneOf(predictors))
+      ->capture_default_str()
+      ->type_name(ChoiceName(predictors));
   prediction::ReplayOptions& replay = flags->replay;
   command->add_option("--exploration", replay.exploration, "Share of kept blocks drawn at random")
       ->check(Share())

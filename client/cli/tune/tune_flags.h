@@ -21,6 +21,7 @@ struct TuneFlags {
   CommonFlags common;
   std::vector<std::string> traces;
   std::optional<double> target_miss, target_sparsity;  // one of both is given
+  std::string predictor = "spin";                      // whose misses count
   bool uniform = false;                                // one sparsity for all layers
   std::string out;                                     // policy file; empty: none
   int threads = 0;                                     // 0: one for each core
