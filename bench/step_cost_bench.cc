@@ -86,7 +86,9 @@ class Bed {
         pages_(spin::kernels::PagesFor(trace.slots)),
         memory_(static_cast<std::byte*>(
             std::aligned_alloc(4096, (layout_.end + pages_ * page_bytes_ + 4095) / 4096 * 4096))),
-        runner_(device_.get(), spin::dataplane::ViewOf(memory_, 1, shape_, layout_)) {
+        scratch_(*device_->Allocate(spin::dataplane::StepRunner::ScratchBytes(*device_, shape_))),
+        runner_(device_.get(), spin::dataplane::ViewOf(memory_, 1, shape_, layout_),
+                scratch_.get()) {
     std::memset(memory_, 0, layout_.end);
     auto& record = runner_.view().records[0];
     record.generation = 1;
@@ -109,6 +111,7 @@ class Bed {
   int64_t page_bytes_;
   int64_t pages_;
   std::byte* memory_;
+  spin::kernels::DeviceMemory scratch_;
   spin::dataplane::StepRunner runner_;
 };
 
@@ -144,7 +147,7 @@ Cost Measure(const spin::trace::Trace& trace, const spin::trace::Scorer& scorer,
         .coverage = step == 0 ? spin::kernels::Coverage::kAll : spin::kernels::Coverage::kKept,
         .score_row = 0};
     const spin::kernels::Row next = {
-        .request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .reserved = 0};
+        .request = 0, .next_n = 1, .position = position + 1, .buffer = 1 - buffer, .generation = 0};
     const bool may_predict = step + 1 < trace.steps;
     int64_t scored = 0;
     double score = 0, observe = 0, predict = 0;

@@ -45,14 +45,6 @@ int FirstUnit(const AllocationLimits& limits) {
   return std::clamp(static_cast<int>(std::ceil(limits.min_keep * kRankBins - 1e-9)), 1, kRankBins);
 }
 
-// The misses of one layer at each number of units.
-std::vector<double> MissesOf(const MissCurve& curve, double exploration) {
-  std::vector<double> misses(kRankBins + 1);
-  for (int unit = 0; unit <= kRankBins; ++unit)
-    misses[unit] = curve.Miss(unit * kUnit, exploration);
-  return misses;
-}
-
 // The steps of one layer in their order. Along its lower convex hull the gain never rises, so that
 // taking the steps of all layers by gain takes each layer's in order.
 void AppendSteps(const std::vector<double>& misses, int first, int layer,
@@ -79,7 +71,7 @@ class Dealer {
   Dealer(absl::Span<const MissCurve> layers, const AllocationLimits& limits)
       : layers_(layers), limits_(limits), keep_(layers.size(), FirstUnit(limits)) {
     for (size_t layer = 0; layer < layers.size(); ++layer) {
-      misses_.push_back(MissesOf(layers[layer], limits.exploration));
+      misses_.push_back(layers[layer].Misses(limits.exploration));
       AppendSteps(misses_.back(), FirstUnit(limits), static_cast<int>(layer), &steps_);
       kept_ += FirstUnit(limits);
       missed_ += misses_.back()[FirstUnit(limits)];

@@ -26,22 +26,39 @@ void MissCurve::Decay(double factor) {
 
 double MissCurve::slots() const { return std::accumulate(bins_.begin(), bins_.end(), 0.0); }
 
-// Share of the slots whose rank is at or past `share` of the blocks.
-double MissCurve::ShareFrom(double share) const {
-  const double all = slots();
-  if (all <= 0) return 1 - share;
-  const double edge = share * kRankBins;
-  const int bin = std::min(static_cast<int>(edge), kRankBins - 1);
-  const double rest = std::accumulate(bins_.begin() + bin + 1, bins_.end(), 0.0);
-  return (rest + (bin + 1 - edge) * bins_[bin]) / all;
+MissCurve::Tail MissCurve::TailFrom() const {
+  Tail tail;
+  tail[kRankBins] = 0;
+  for (int bin = kRankBins - 1; bin >= 0; --bin) tail[bin] = tail[bin + 1] + bins_[bin];
+  const double all = tail[0];
+  for (int edge = 0; edge <= kRankBins; ++edge) {
+    tail[edge] = all > 0 ? tail[edge] / all : 1 - static_cast<double>(edge) / kRankBins;
+  }
+  return tail;
 }
 
-double MissCurve::Miss(double keep, double exploration) const {
+double MissCurve::MissOf(const Tail& tail, double keep, double exploration) {
   keep = std::clamp(keep, 0.0, 1.0);
   const double best = keep * (1 - std::clamp(exploration, 0.0, 1.0));
   const double left = 1 - best;  // blocks the draw is from
   const double drawn = left > 0 ? (keep - best) / left : 1;
-  return std::max(0.0, ShareFrom(best) * (1 - drawn));
+  const double edge = best * kRankBins;
+  const int bin = std::min(static_cast<int>(edge), kRankBins - 1);
+  const double outside = tail[bin] + (edge - bin) * (tail[bin + 1] - tail[bin]);
+  return std::max(0.0, outside * (1 - drawn));
+}
+
+double MissCurve::Miss(double keep, double exploration) const {
+  return MissOf(TailFrom(), keep, exploration);
+}
+
+std::vector<double> MissCurve::Misses(double exploration) const {
+  const Tail tail = TailFrom();
+  std::vector<double> out(kRankBins + 1);
+  for (int unit = 0; unit <= kRankBins; ++unit) {
+    out[unit] = MissOf(tail, static_cast<double>(unit) / kRankBins, exploration);
+  }
+  return out;
 }
 
 }  // namespace spin::calibration

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "kernels/audit_ranks.h"
@@ -38,8 +39,14 @@ class MissCurve {
   // if every rank were equally likely.
   double Miss(double keep, double exploration = 0) const;
 
+  // Miss(i / kRankBins, exploration) for i = 0 to kRankBins.
+  std::vector<double> Misses(double exploration) const;
+
  private:
-  double ShareFrom(double share) const;
+  // Share of the slots whose rank is at or past each edge of the bins.
+  using Tail = std::array<double, kernels::kRankBins + 1>;
+  Tail TailFrom() const;
+  static double MissOf(const Tail& tail, double keep, double exploration);
 
   std::array<double, kernels::kRankBins> bins_ = {};
 };

@@ -7,13 +7,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "dataplane/slab_memory.h"
 
 // POSIX shared memory: the slab of the CPU device, a file of a memory file system that both
 // processes map.
 namespace spin::dataplane {
 
 // A mapping, and for the creator also the file's name and lock. Move-only; unmaps when destroyed.
-class SharedMemory {
+class SharedMemory final : public SlabMemory {
  public:
   // Creates `path` (mode 0660 whatever the umask) and maps it. All of its memory is reserved now,
   // so that no later access can fault: RESOURCE_EXHAUSTED if the file system has no room. The
@@ -25,10 +26,10 @@ class SharedMemory {
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&& other) noexcept;
-  ~SharedMemory();
+  ~SharedMemory() override;
 
-  std::byte* data() const { return data_; }
-  size_t size() const { return size_; }
+  std::byte* data() const override { return data_; }
+  size_t size() const override { return size_; }
   const std::string& path() const { return path_; }
 
  private:

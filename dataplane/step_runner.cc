@@ -3,21 +3,58 @@
 
 #include "dataplane/step_runner.h"
 
+#include <algorithm>
+
 namespace spin::dataplane {
+
+StepRunner::Scratch StepRunner::ScratchAt(std::byte* base, const kernels::Device& device,
+                                          const SessionShape& shape) {
+  int64_t at = 0;
+  const auto take = [&](int64_t bytes) {
+    std::byte* const piece = base + at;
+    at += (bytes + 255) / 256 * 256;
+    return piece;
+  };
+  const int64_t rows = shape.max_requests;
+  Scratch scratch;
+  scratch.audited =
+      reinterpret_cast<kernels::ScoredRow*>(take(rows * sizeof(kernels::ScoredRow)));
+  scratch.scored = reinterpret_cast<kernels::ScoredRow*>(take(rows * sizeof(kernels::ScoredRow)));
+  scratch.next = reinterpret_cast<kernels::Row*>(take(rows * sizeof(kernels::Row)));
+  scratch.policy = reinterpret_cast<kernels::Policy*>(take(sizeof(kernels::Policy)));
+  // Select and Audit follow one another on the stream.
+  const int32_t layers = shape.geometry.layers;
+  scratch.workspace = take(
+      std::max(device.SelectWorkspaceBytes(layers, shape.max_requests, shape.max_blocks()),
+               device.AuditWorkspaceBytes(layers, shape.max_requests, shape.max_blocks())));
+  scratch.bytes = at;
+  return scratch;
+}
+
+int64_t StepRunner::ScratchBytes(const kernels::Device& device, const SessionShape& shape) {
+  return ScratchAt(nullptr, device, shape).bytes;
+}
+
+StepRunner::StepRunner(kernels::Device* device, const SessionView& view, std::byte* scratch)
+    : device_(device), view_(view), scratch_(ScratchAt(scratch, *device, view.shape)) {}
 
 absl::Status StepRunner::Audit(absl::Span<const kernels::ScoredRow> rows,
                                const kernels::ScoreView& scores, kernels::LayerRange layers,
                                kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
+  absl::Status status = Upload(scratch_.audited, rows, stream);
+  if (!status.ok()) return status;
   return device_->Audit({.geometry = view_.shape.geometry,
                          .state = view_.state(),
                          .layers = layers,
-                         .rows = rows.data(),
+                         .rows = scratch_.audited,
                          .row_count = static_cast<int32_t>(rows.size()),
                          .epoch = view_.epoch,
                          .lists = view_.lists,
                          .scores = scores,
                          .counters = view_.counters,
+                         .audits = view_.audits,
+                         .workspace = scratch_.workspace,
                          .results = nullptr},
                         stream);
 }
@@ -26,10 +63,12 @@ absl::Status StepRunner::Observe(absl::Span<const kernels::ScoredRow> rows,
                                  const kernels::ScoreView& scores, kernels::LayerRange layers,
                                  double decay, kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
+  absl::Status status = Upload(scratch_.scored, rows, stream);
+  if (!status.ok()) return status;
   return device_->Observe({.geometry = view_.shape.geometry,
                            .state = view_.state(),
                            .layers = layers,
-                           .rows = rows.data(),
+                           .rows = scratch_.scored,
                            .row_count = static_cast<int32_t>(rows.size()),
                            .max_next_n = view_.shape.max_next_n,
                            .max_blocks = view_.lists.max_blocks,
@@ -44,28 +83,21 @@ absl::Status StepRunner::Observe(absl::Span<const kernels::ScoredRow> rows,
 absl::Status StepRunner::Predict(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
                                  kernels::LayerRange layers, kernels::Stream stream) {
   if (rows.empty()) return absl::OkStatus();
-  for (int32_t layer = layers.first; layer < layers.first + layers.count; ++layer) {
-    absl::Status status = PredictLayer(rows, policy, layer, stream);
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status StepRunner::PredictLayer(absl::Span<const kernels::Row> rows,
-                                      const kernels::Policy& policy, int32_t layer,
-                                      kernels::Stream stream) {
+  absl::Status status = Upload(scratch_.next, rows, stream);
+  if (status.ok()) status = device_->Copy(scratch_.policy, &policy, sizeof policy, stream);
+  if (!status.ok()) return status;
   return device_->Select({.geometry = view_.shape.geometry,
                           .state = view_.state(),
-                          .layers = {layer, 1},
-                          .rows = rows.data(),
+                          .layers = layers,
+                          .rows = scratch_.next,
                           .row_count = static_cast<int32_t>(rows.size()),
                           .max_blocks = view_.lists.max_blocks,
                           .layer_stride = 0,
                           .block_scores = nullptr,
-                          .policy = &policy,
+                          .policy = scratch_.policy,
                           .epoch = view_.epoch,
                           .lists = view_.lists,
-                          .workspace = reinterpret_cast<std::byte*>(workspace_.data())},
+                          .workspace = scratch_.workspace},
                          stream);
 }
 

@@ -3,8 +3,8 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -13,20 +13,21 @@
 #include "kernels/policy.h"
 #include "kernels/rows.h"
 
-// The kernels of one decode step over one session, in their order. Both executors run this, the
-// client over its mapping and spind over its own, so that they agree bit by bit.
+// The kernels of one decode step over one session, in their order, for steps whose rows the host
+// decides. Both executors run this, the client over its mapping and spind over its own, so that
+// they agree bit by bit.
 namespace spin::dataplane {
 
-// Allocates nothing once made. Not thread-safe: one step at a time.
+// Allocates nothing. Not thread-safe: one step at a time, on one stream.
 class StepRunner {
  public:
-  // The device and the mapping behind the view must outlive the runner.
-  StepRunner(kernels::Device* device, const SessionView& view)
-      : device_(device),
-        view_(view),
-        workspace_(static_cast<size_t>(device->SelectWorkspaceBytes(1, view.shape.max_requests,
-                                                                    view.lists.max_blocks)) /
-                   sizeof(uint64_t)) {}
+  // Memory of the device that a runner needs for itself. Never shared with another process: kernels
+  // trust what they find there.
+  static int64_t ScratchBytes(const kernels::Device& device, const SessionShape& shape);
+
+  // The device, the mapping behind the view and the scratch memory (aligned to 256) must outlive the
+  // runner.
+  StepRunner(kernels::Device* device, const SessionView& view, std::byte* scratch);
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.
   absl::Status Audit(absl::Span<const kernels::ScoredRow> rows, const kernels::ScoreView& scores,
@@ -44,13 +45,26 @@ class StepRunner {
   kernels::LayerRange all_layers() const { return {0, view_.shape.geometry.layers}; }
 
  private:
-  absl::Status PredictLayer(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
-                            int32_t layer, kernels::Stream stream);
+  // Where the kernels find what the host passes to them.
+  struct Scratch {
+    kernels::ScoredRow* audited;  // [max_requests]
+    kernels::ScoredRow* scored;   // [max_requests]
+    kernels::Row* next;           // [max_requests]
+    kernels::Policy* policy;
+    std::byte* workspace;
+    int64_t bytes;
+  };
+  static Scratch ScratchAt(std::byte* base, const kernels::Device& device,
+                           const SessionShape& shape);
+
+  template <typename Row>
+  absl::Status Upload(Row* to, absl::Span<const Row> rows, kernels::Stream stream) {
+    return device_->Copy(to, rows.data(), static_cast<int64_t>(rows.size() * sizeof(Row)), stream);
+  }
 
   kernels::Device* device_;
   SessionView view_;
-  // Never shared: kernels trust what they find there.
-  std::vector<uint64_t> workspace_;
+  Scratch scratch_;
 };
 
 }  // namespace spin::dataplane

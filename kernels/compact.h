@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/binding.h"
 #include "kernels/block_list.h"
 #include "kernels/geometry.h"
 #include "kernels/rows.h"
@@ -16,32 +17,44 @@
 // Scores computed through table' are bitwise those of the full scan. The last, partial block of the
 // context is always kept and last, so every element of the compacted row but its end is a whole
 // block.
+//
+// A list is used only if it serves: it carries the stamp (epoch, generation, position, next_n) of
+// the row and is ascending within the context. A row whose list does not serve, and a row with
+// request == kPaddingRow, keeps all blocks: its table and lengths are those of the full scan. A row
+// with next_n == 0 has no context; only its lengths are written, as 0.
 namespace spin::kernels {
 
-// The lists must be those of the rows' step: whoever launches this has checked their stamps.
 struct CompactParams {
   Geometry geometry;
   LayerRange layers;
   const Row* rows;  // [row_count]
   int32_t row_count;
+  uint64_t epoch;
   ListTable lists;
   const int32_t* block_table;  // [row_count][table_stride] physical block of each logical block
-  int32_t table_stride;
-  int32_t* kept_table;  // out [geometry.layers][row_count][table_stride]
-  int32_t* kept_slots;  // out [geometry.layers][row_count][kMaxNextN] length of each verifier row
+  int32_t table_stride;        // at least B of every row
+  int32_t next_n_stride;       // verifier rows in kept_slots, at least next_n of every row
+  int32_t* kept_table;         // out [geometry.layers][row_count][table_stride]
+  int32_t* kept_slots;   // out [geometry.layers][row_count][next_n_stride]: N' of each verifier row
+  int32_t* kept_blocks;  // out [geometry.layers][row_count][table_stride], for Remap; or null
+  int32_t* unserved;     // counts rows of layers whose list did not serve; or null
+  const Binding* binding;  // or null: see binding.h
 };
 
 // Table entries past the list are left as they were; lengths of verifier rows past next_n are 0.
 void CompactCpu(const CompactParams& params);
 
+// Works on what Compact wrote alone: nothing that happens to the lists meanwhile can mislead it.
 struct RemapParams {
   Geometry geometry;
   LayerRange layers;
   const Row* rows;  // [row_count]
   int32_t row_count;
-  ListTable lists;
-  int32_t topk_stride;  // entries per verifier row
-  int32_t* topk;  // in/out [geometry.layers][row_count][kMaxNextN][topk_stride]: compacted index
+  const int32_t* kept_blocks;  // [geometry.layers][row_count][table_stride]
+  int32_t table_stride;
+  int32_t next_n_stride;  // verifier rows of a row in topk
+  int32_t topk_stride;    // entries per verifier row
+  int32_t* topk;  // in/out [geometry.layers][row_count][next_n_stride][topk_stride]: compacted index
                   // to slot; negative entries (padding) stay as they are
 };
 

@@ -3,52 +3,70 @@
 
 #include "kernels/compact.h"
 
+#include "kernels/internal/sound_list.h"
+
 namespace spin::kernels {
 namespace {
 
-void CompactRow(const CompactParams& p, const Row& row, int32_t layer, int32_t r) {
-  const Geometry& g = p.geometry;
+// The row's list, or null if all blocks are to be kept.
+const int32_t* ServingList(const CompactParams& p, const Row& row, int32_t layer, int32_t blocks,
+                           int32_t* count) {
+  *count = blocks;
+  if (row.request == kPaddingRow || blocks == 0) return nullptr;
   const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  const int64_t at = int64_t{layer} * p.row_count + r;
-  const int32_t* table = p.block_table + int64_t{r} * p.table_stride;
-  for (int32_t j = 0; j < header.count; ++j) {
-    p.kept_table[at * p.table_stride + j] = table[kept[j]];
+  if (internal::IsListOf(header, p.epoch, row, blocks) &&
+      internal::IsSoundList(kept, header.count, blocks) && kept[header.count - 1] == blocks - 1) {
+    *count = header.count;
+    return kept;
   }
-  const int32_t dropped = header.blocks - header.count;
-  for (int32_t draft = 0; draft < kMaxNextN; ++draft) {
+  if (p.unserved) ++*p.unserved;
+  return nullptr;
+}
+
+void CompactRow(const CompactParams& p, const Row& row, int32_t layer, int32_t r) {
+  const Geometry& g = p.geometry;
+  const int64_t at = int64_t{layer} * p.row_count + r;
+  const int32_t blocks =
+      row.next_n == 0 ? 0 : ExtentOf(row.position, static_cast<int32_t>(row.next_n), g).blocks;
+  int32_t count = 0;
+  const int32_t* kept = ServingList(p, row, layer, blocks, &count);
+  const int32_t* table = p.block_table + int64_t{r} * p.table_stride;
+  for (int32_t j = 0; j < count; ++j) {
+    const int32_t block = kept ? kept[j] : j;
+    p.kept_table[at * p.table_stride + j] = table[block];
+    if (p.kept_blocks) p.kept_blocks[at * p.table_stride + j] = block;
+  }
+  for (int32_t draft = 0; draft < p.next_n_stride; ++draft) {
     const bool real = draft < static_cast<int32_t>(row.next_n);
     const int64_t slots = VisibleSlots(row.position + draft, g.tokens_per_slot);
-    p.kept_slots[at * kMaxNextN + draft] =
-        real ? static_cast<int32_t>(slots - int64_t{dropped} * g.block) : 0;
+    p.kept_slots[at * p.next_n_stride + draft] =
+        real ? static_cast<int32_t>(slots - int64_t{blocks - count} * g.block) : 0;
   }
 }
 
 void RemapRow(const RemapParams& p, const Row& row, int32_t layer, int32_t r) {
   const int32_t block = p.geometry.block;
-  const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  const int64_t at = (int64_t{layer} * p.row_count + r) * kMaxNextN * p.topk_stride;
+  const int64_t at = int64_t{layer} * p.row_count + r;
+  const int32_t* kept = p.kept_blocks + at * p.table_stride;
+  int32_t* topk = p.topk + at * p.next_n_stride * p.topk_stride;
   for (int64_t k = 0; k < int64_t{row.next_n} * p.topk_stride; ++k) {
-    int32_t& index = p.topk[at + k];
-    if (index >= 0) index = kept[index / block] * block + index % block;
+    if (topk[k] >= 0) topk[k] = kept[topk[k] / block] * block + topk[k] % block;
   }
 }
 
 }  // namespace
 
-void CompactCpu(const CompactParams& p) {
+void CompactCpu(const CompactParams& params) {
+  const CompactParams p = BoundLists(params);
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
-    for (int32_t r = 0; r < p.row_count; ++r) {
-      if (p.rows[r].request != kPaddingRow) CompactRow(p, p.rows[r], layer, r);
-    }
+    for (int32_t r = 0; r < p.row_count; ++r) CompactRow(p, p.rows[r], layer, r);
   }
 }
 
 void RemapCpu(const RemapParams& p) {
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
-    for (int32_t r = 0; r < p.row_count; ++r) {
-      if (p.rows[r].request != kPaddingRow) RemapRow(p, p.rows[r], layer, r);
-    }
+    for (int32_t r = 0; r < p.row_count; ++r) RemapRow(p, p.rows[r], layer, r);
   }
 }
 

@@ -3,49 +3,78 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/internal/sound_list.h"
 
 namespace spin::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kCtasPerRow = 4;
+constexpr int kRemapCtas = 4;  // per row and layer
 
-// Grid: (kCtasPerRow, rows, layers).
-__global__ void __launch_bounds__(kThreads) CompactKernel(const __grid_constant__ CompactParams p) {
-  const Row row = p.rows[blockIdx.y];
-  if (row.request == kPaddingRow) return;
-  const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
-  const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
-  const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  const int64_t at = int64_t{layer} * p.row_count + blockIdx.y;
-  const int32_t* table = p.block_table + int64_t{blockIdx.y} * p.table_stride;
-  const auto thread = static_cast<int32_t>(blockIdx.x * kThreads + threadIdx.x);
-  for (int32_t j = thread; j < header.count; j += kCtasPerRow * kThreads) {
-    p.kept_table[at * p.table_stride + j] = table[kept[j]];
+// Whether the list is ascending within the context and ends with its last block. All threads ask.
+__device__ bool IsSound(const int32_t* kept, int32_t count, int32_t blocks) {
+  bool sound = true;
+  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
+    const int32_t before = j == 0 ? -1 : kept[j - 1];
+    const int32_t bound = j == count - 1 ? blocks - 1 : kept[j + 1];
+    sound &= kept[j] > before && (j == count - 1 ? kept[j] == bound : kept[j] < bound);
   }
-  if (thread < kMaxNextN) {
-    const int64_t slots = VisibleSlots(row.position + thread, p.geometry.tokens_per_slot);
-    const int64_t dropped = header.blocks - header.count;
-    p.kept_slots[at * kMaxNextN + thread] =
-        thread < static_cast<int32_t>(row.next_n)
-            ? static_cast<int32_t>(slots - dropped * p.geometry.block)
-            : 0;
+  return __syncthreads_and(sound) != 0;
+}
+
+// Grid: (rows, layers).
+__global__ void __launch_bounds__(kThreads)
+    CompactKernel(const __grid_constant__ CompactParams params) {
+  const CompactParams p = BoundLists(params);
+  const Row row = p.rows[blockIdx.x];
+  const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
+  const int64_t at = int64_t{layer} * p.row_count + blockIdx.x;
+  const int32_t blocks =
+      row.next_n == 0
+          ? 0
+          : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
+  int32_t count = blocks;
+  const int32_t* kept = nullptr;
+  if (row.request != kPaddingRow && blocks > 0) {
+    const ListHeader header = *p.lists.Header(row.buffer, row.request, layer);
+    const int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+    if (internal::IsListOf(header, p.epoch, row, blocks) && IsSound(list, header.count, blocks)) {
+      kept = list;
+      count = header.count;
+    } else if (p.unserved && threadIdx.x == 0) {
+      atomicAdd(p.unserved, 1);
+    }
+  }
+  const int32_t* const table = p.block_table + int64_t{blockIdx.x} * p.table_stride;
+  int32_t* const kept_table = p.kept_table + at * p.table_stride;
+  int32_t* const kept_blocks = p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr;
+  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
+    const int32_t block = kept ? kept[j] : j;
+    kept_table[j] = table[block];
+    if (kept_blocks) kept_blocks[j] = block;
+  }
+  const auto draft = static_cast<int32_t>(threadIdx.x);
+  if (draft < p.next_n_stride) {
+    const int64_t slots = VisibleSlots(row.position + draft, p.geometry.tokens_per_slot);
+    const int64_t dropped = int64_t{blocks - count} * p.geometry.block;
+    p.kept_slots[at * p.next_n_stride + draft] =
+        draft < static_cast<int32_t>(row.next_n) ? static_cast<int32_t>(slots - dropped) : 0;
   }
 }
 
-// Grid: (kCtasPerRow, rows, layers).
+// Grid: (kRemapCtas, rows, layers).
 __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ RemapParams p) {
-  const Row row = p.rows[blockIdx.y];
-  if (row.request == kPaddingRow) return;
+  const uint32_t next_n = p.rows[blockIdx.y].next_n;
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   const int32_t block = p.geometry.block;
-  const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  const int64_t at = (int64_t{layer} * p.row_count + blockIdx.y) * kMaxNextN * p.topk_stride;
-  const int64_t entries = int64_t{row.next_n} * p.topk_stride;
+  const int64_t at = int64_t{layer} * p.row_count + blockIdx.y;
+  const int32_t* const kept = p.kept_blocks + at * p.table_stride;
+  int32_t* const topk = p.topk + at * p.next_n_stride * p.topk_stride;
+  const int64_t entries = int64_t{next_n} * p.topk_stride;
   for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < entries;
-       k += kCtasPerRow * kThreads) {
-    int32_t& index = p.topk[at + k];
-    if (index >= 0) index = kept[index / block] * block + index % block;
+       k += kRemapCtas * kThreads) {
+    const int32_t index = topk[k];
+    if (index >= 0) topk[k] = kept[index / block] * block + index % block;
   }
 }
 
@@ -53,13 +82,13 @@ __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ 
 
 cudaError_t CompactCuda(const CompactParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  CompactKernel<<<dim3(kCtasPerRow, p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
+  CompactKernel<<<dim3(p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 
 cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  RemapKernel<<<dim3(kCtasPerRow, p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
+  RemapKernel<<<dim3(kRemapCtas, p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstring>
+#include <new>
 
 #include "kernels/device.h"
 #include "kernels/word.h"
@@ -13,8 +14,24 @@ class CpuDevice final : public Device {
  public:
   absl::string_view uuid() const override { return kCpuUuid; }
 
+  absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override {
+    constexpr std::align_val_t kAlignment{256};
+    auto* memory = static_cast<std::byte*>(
+        ::operator new(static_cast<size_t>(bytes), kAlignment, std::nothrow));
+    if (memory == nullptr) return absl::ResourceExhaustedError("out of memory");
+    return DeviceMemory(memory, [](std::byte* gone) { ::operator delete(gone, kAlignment); });
+  }
+  absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
+  absl::StatusOr<Stream> MakeStream() override { return Stream{}; }
+  absl::StatusOr<Marker> MakeMarker() override { return Marker{}; }
+  absl::Status Mark(Marker, Stream) override { return absl::OkStatus(); }
+  bool Passed(Marker) override { return true; }
+
   int64_t SelectWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCpu(max_blocks);
+  }
+  int64_t AuditWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCpu(max_blocks);
   }
 
   absl::Status Predict(const PredictParams& params, Stream) override {
@@ -47,6 +64,10 @@ class CpuDevice final : public Device {
   }
   absl::Status Copy(void* to, const void* from, int64_t bytes, Stream) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
+    return absl::OkStatus();
+  }
+  absl::Status Zero(void* to, int64_t bytes, Stream) override {
+    std::memset(to, 0, static_cast<size_t>(bytes));
     return absl::OkStatus();
   }
   absl::Status WriteWord(uint64_t* word, uint64_t value, Stream) override {

@@ -5,11 +5,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include "absl/cleanup/cleanup.h"
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
+#include "kernels/use_cuda_device.h"
 #include "kernels/internal/cuda_load.h"
 
 namespace spin::kernels {
@@ -41,12 +44,67 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(int ordinal, std::string uuid, uint32_t* timed_out)
       : ordinal_(ordinal), uuid_(std::move(uuid)), timed_out_(timed_out) {}
-  ~CudaDevice() override { (void)cudaFreeHost(timed_out_); }
+  ~CudaDevice() override {
+    for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
+    for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+    (void)cudaFreeHost(timed_out_);
+  }
 
   absl::string_view uuid() const override { return uuid_; }
 
+  absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override {
+    void* memory = nullptr;
+    absl::Status status =
+        On("cudaMalloc", [&] { return cudaMalloc(&memory, static_cast<size_t>(bytes)); });
+    if (!status.ok()) return status;
+    return DeviceMemory(static_cast<std::byte*>(memory), [this](std::byte* gone) {
+      (void)On("cudaFree", [&] { return cudaFree(gone); });
+    });
+  }
+  absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) override {
+    void* memory = nullptr;
+    absl::Status status = On("cudaHostAlloc", [&] {
+      return cudaHostAlloc(&memory, static_cast<size_t>(bytes), cudaHostAllocPortable);
+    });
+    if (!status.ok()) return status;
+    return DeviceMemory(static_cast<std::byte*>(memory), [this](std::byte* gone) {
+      (void)On("cudaFreeHost", [&] { return cudaFreeHost(gone); });
+    });
+  }
+  absl::StatusOr<Marker> MakeMarker() override {
+    cudaEvent_t event = nullptr;
+    absl::Status status = On("a new event", [&] {
+      return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    });
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    events_.push_back(event);
+    return Marker{event};
+  }
+  absl::Status Mark(Marker marker, Stream stream) override {
+    return On("Mark", [&] {
+      return cudaEventRecord(static_cast<cudaEvent_t>(marker.handle), Handle(stream));
+    });
+  }
+  bool Passed(Marker marker) override {
+    return cudaEventQuery(static_cast<cudaEvent_t>(marker.handle)) != cudaErrorNotReady;
+  }
+  absl::StatusOr<Stream> MakeStream() override {
+    cudaStream_t stream = nullptr;
+    absl::Status status = On("a new stream", [&] {
+      return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    });
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    streams_.push_back(stream);
+    return Stream{stream};
+  }
+
   int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCuda(layers, rows, max_blocks);
+  }
+  int64_t AuditWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCuda(layers, rows, max_blocks);
   }
   absl::Status Predict(const PredictParams& params, Stream stream) override {
     return On("Predict", [&] { return PredictCuda(params, Handle(stream)); });
@@ -75,6 +133,10 @@ class CudaDevice final : public Device {
                              Handle(stream));
     });
   }
+  absl::Status Zero(void* to, int64_t bytes, Stream stream) override {
+    return On("Zero",
+              [&] { return cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), Handle(stream)); });
+  }
   absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) override {
     return On("WriteWord", [&] { return WriteWordCuda(word, value, Handle(stream)); });
   }
@@ -98,17 +160,19 @@ class CudaDevice final : public Device {
   // Launches with this device current, and leaves the caller's as it was.
   template <typename Launch>
   absl::Status On(absl::string_view what, Launch launch) const {
-    int caller = -1;
-    cudaError_t error = cudaGetDevice(&caller);
-    if (error == cudaSuccess && caller != ordinal_) error = cudaSetDevice(ordinal_);
-    if (error == cudaSuccess) error = launch();
-    if (caller >= 0 && caller != ordinal_) (void)cudaSetDevice(caller);
-    return error == cudaSuccess ? absl::OkStatus() : CudaError(what, error);
+    const UseCudaDevice use(ordinal_);
+    const cudaError_t error = use.error() == cudaSuccess ? launch() : use.error();
+    if (error == cudaSuccess) return absl::OkStatus();
+    (void)cudaGetLastError();  // it is told here, not by the caller's next call
+    return CudaError(what, error);
   }
 
   const int ordinal_;
   const std::string uuid_;
   uint32_t* const timed_out_;  // pinned: a wait that gave up sets it
+  absl::Mutex mutex_;
+  std::vector<cudaStream_t> streams_ ABSL_GUARDED_BY(mutex_);
+  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Found {
@@ -140,8 +204,13 @@ absl::StatusOr<Found> FindDevice(absl::string_view uuid) {
   absl::StatusOr<std::vector<Found>> found = FindDevices();
   if (!found.ok()) return found.status();
   if (uuid.empty() && found->size() == 1) return found->front();
+  if (absl::StartsWithIgnoreCase(uuid, "MIG-")) {
+    return absl::UnimplementedError(
+        absl::StrCat(uuid, " is a MIG instance, which is not supported: give spind and the engine a "
+                           "whole GPU"));
+  }
   for (const Found& one : *found) {
-    if (one.info.uuid == uuid) return one;
+    if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return one;
   }
   const std::string visible = absl::StrJoin(
       *found, ", ", [](std::string* out, const Found& one) { out->append(one.info.uuid); });
@@ -180,13 +249,17 @@ absl::StatusOr<std::vector<CudaDeviceInfo>> ListCudaDevices() {
   return out;
 }
 
+absl::StatusOr<int> CudaOrdinal(absl::string_view uuid) {
+  const absl::StatusOr<Found> found = FindDevice(uuid);
+  if (!found.ok()) return found.status();
+  return found->ordinal;
+}
+
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {
   const absl::StatusOr<Found> found = FindDevice(uuid);
   if (!found.ok()) return found.status();
-  int caller = 0;
-  (void)cudaGetDevice(&caller);
-  const absl::Cleanup restore = [caller] { (void)cudaSetDevice(caller); };
-  cudaError_t error = cudaSetDevice(found->ordinal);
+  const UseCudaDevice use(found->ordinal);
+  cudaError_t error = use.error();
   uint32_t* timed_out = nullptr;
   if (error == cudaSuccess) {
     error =

@@ -13,6 +13,7 @@ absl::Status NoCuda() { return absl::UnimplementedError("this build has no CUDA 
 
 absl::StatusOr<std::vector<CudaDeviceInfo>> ListCudaDevices() { return NoCuda(); }
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view) { return NoCuda(); }
+absl::StatusOr<int> CudaOrdinal(absl::string_view) { return NoCuda(); }
 absl::Status CudaError(absl::string_view, int) { return NoCuda(); }
 
 }  // namespace spin::kernels

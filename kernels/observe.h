@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "kernels/binding.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
 #include "kernels/ema.h"
@@ -34,6 +35,7 @@ struct ObserveParams {
   ScoreView scores;
   EmaWeights weights;
   LayerCounters* counters;  // [geometry.layers]
+  const Binding* binding;   // or null: see binding.h
 };
 
 void ObserveCpu(const ObserveParams& params);

@@ -174,7 +174,8 @@ void ObserveLayer(const ObserveParams& p, ObserveRowFn observe_row, int32_t laye
 
 }  // namespace
 
-void ObserveCpu(const ObserveParams& p) {
+void ObserveCpu(const ObserveParams& params) {
+  const ObserveParams p = BoundToObserve(params);
   const ObserveRowFn observe_row = RowFunction(p.geometry.state, p.scores.dtype);
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
     ObserveLayer(p, observe_row, layer);

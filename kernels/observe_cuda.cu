@@ -30,7 +30,8 @@ __device__ bool ObserveSlot(const ObserveParams& p, const RequestRecord& record,
 // Grid: (slots, rows, layers).
 template <typename T, typename S>
 __global__ void __launch_bounds__(kThreads)
-    ObserveKernel(const __grid_constant__ ObserveParams p, uint32_t draft) {
+    ObserveKernel(const __grid_constant__ ObserveParams params, uint32_t draft) {
+  const ObserveParams p = BoundToObserve(params);
   const ScoredRow row = p.rows[blockIdx.y];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   const internal::Observed observed = internal::ObservedRow(p, row, layer, draft);

@@ -1,29 +1,30 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <cstddef>
+
 #include "kernels/internal/cuda_bf16.cuh"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_observed.cuh"
 #include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_shift.cuh"
 
 // Observe for bf16 state in blocks of 64, the fast form. One pass over a row moves the averages of
 // the scored blocks and leaves the block scores of the next step in the pages' summaries:
 //
-// - A warp takes chunks of 4 blocks = 256 slots, 8 neighbours a lane, one after the other. V,
-// scores
-//   and summary of those slots are aligned; D is not: the same slots lie at distances q - slot, so
-//   8 slots of a lane cover two aligned vectors of 8 elements, shifted by the same s = (7 - q) mod
-//   8 for every lane.
-// - D is loaded in words of two elements from the first word at or before the lane's, and stored as
-//   whole vectors after a rotation by s through the lane before. The first and last vector of a
-//   chunk are shared with other chunks: their elements are stored one by one.
-// - Scores go through shared memory, so that the copies are coalesced.
+// - A warp takes a run of chunks of 4 blocks = 256 slots, 8 neighbours a lane. V, D and scores of
+//   the next chunk are copied into shared memory while the warp works on the one before.
+// - V, scores and summary of those slots are aligned; D is not: the same slots lie at distances
+//   q - slot, so 8 slots of a lane cover two vectors of 8 elements, shifted by the same
+//   s = (7 - q) mod 8 for every lane. They are stored as whole vectors again, after a turn by s
+//   through the lane before. The vectors at the two ends of a chunk are shared with other warps:
+//   lane 0 stores those elements of them that are the chunk's.
 // - Blocks that were not scored read D (it is only needed for its maximum), but not V: its maximum
 //   is in the summary.
 //
-// Arithmetic is ema.h's: fp32, no FMA, one rounding to bf16. Packed minima and maxima of the
-// results tell whether any is NaN or infinite: a score to be ignored, or an entry that was never
-// observed. Those lanes, and the last one of the context, go element by element.
+// Arithmetic is ema.h's: fp32, no FMA, one rounding to bf16. One packed sum over the results tells
+// whether any is NaN or infinite: a score to be ignored, or an entry that was never observed. Those
+// lanes, and the last one of the context, go element by element.
 namespace spin::kernels::internal {
 namespace {
 
@@ -33,113 +34,77 @@ constexpr int kBlock = 64;
 constexpr int kBlocksPerChunk = 4;
 constexpr int kSlotsPerLane = 8;
 constexpr int kSlotsPerChunk = kBlock * kBlocksPerChunk;
-constexpr int kCtasPerSm = 12;
-constexpr int kMaxChunksPerWarp = 4;  // their blocks lie in one page and one word of the masks
+constexpr int kCtasPerSm = 8;
+constexpr int kStages = 3;
+constexpr int kAhead = kStages - 1;   // chunks whose copies are under way
+constexpr int kMaxChunksPerWarp = 8;  // their blocks lie in one page and one word of the masks
+constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
 constexpr uint32_t kColdHigh = 0xff800000u;  // -infinity in the high half
-constexpr uint32_t kColdLow = 0x0000ff80u;
 
-// nvcc would split it.
-__device__ void StoreVector(void* to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(a), "r"(b), "r"(c), "r"(d)
-               : "memory");
-}
-
-__device__ void CopyAsync16(void* shared, const void* global) {
-  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
-}
-
-__device__ void WaitForCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
-// D around a lane's 8 slots: pages hold distances in falling order, so slots in ascending order run
-// through one page and perhaps on into the page before it.
-struct DistanceRun {
-  uint16_t* page;         // D of the page with the lane's first slot's distance
-  uint16_t* const* next;  // ... and of the page that follows in slot order; points to null there is
-                          // none. In shared memory: it is rarely needed, and registers are dear
-  int32_t element;        // of the lane's first slot in `page`; past its end only without a next
-
-  __device__ uint16_t* At(int32_t offset) const {
-    const int32_t e = element + offset;
-    return e < kPageSlots ? page + e : *next + (e - kPageSlots);
-  }
-  __device__ bool Holds(int32_t offset) const { return element + offset < kPageSlots || *next; }
+// What a chunk is worked on from. Each block of 64 scores is kPieces pieces of 16 bytes; those of
+// fp32 are swizzled, because a lane reads two neighbours.
+template <typename S>
+struct alignas(32) Stage {
+  static constexpr int kPieces = kBlock * sizeof(S) / 16;
+  uint4 v[32];
+  uint4 scores[kBlocksPerChunk * kPieces];
+  uint4 d[33];  // from the vector on that the chunk's first distance lies in
 };
 
-// The lane's eight distances.
-__device__ void LoadDistances(const DistanceRun& run, uint32_t d[4]) {
-  uint32_t words[5];  // from the even element at or before the first
-  const int32_t first = -(run.element & 1);
-  if (run.element + 10 <= kPageSlots) {
-    const auto* at = reinterpret_cast<const uint32_t*>(run.page + run.element + first);
-#pragma unroll
-    for (int i = 0; i < 5; ++i) words[i] = at[i];
-  } else {
-#pragma unroll
-    for (int i = 0; i < 5; ++i) {
-      words[i] = run.Holds(first + 2 * i)
-                     ? *reinterpret_cast<const uint32_t*>(run.At(first + 2 * i))
-                     : kColdHigh | kColdLow;
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    d[i] = __funnelshift_r(words[i], words[i + 1], 16 * (run.element & 1));
-  }
-}
-
-__device__ void LoadVector(const void* at, uint32_t out[4]) {
-  const uint4 loaded = *static_cast<const uint4*>(at);
-  out[0] = loaded.x;
-  out[1] = loaded.y;
-  out[2] = loaded.z;
-  out[3] = loaded.w;
-}
-
-// Where a warp's scores wait in shared memory: 256 elements in pieces of 16 bytes, of which each
-// block of 64 holds kPieces. fp32 pieces are swizzled: a lane reads two neighbours.
+// The lane's part of a Stage, as addresses in shared memory.
 template <typename S>
-struct Stage {
-  static constexpr int kPieces = kBlock * sizeof(S) / 16;
-  uint4 pieces[kBlocksPerChunk * kPieces];
+struct LaneStage {
+  static constexpr uint32_t kD = offsetof(Stage<S>, d);
+  static constexpr uint32_t kScores = offsetof(Stage<S>, scores);
+  static constexpr uint32_t kEnd = kD + 32 * sizeof(uint4);
+  uint32_t vector;  // v and, kD bytes on, d
+  uint32_t to;      // where the lane's first piece of scores goes
+  uint32_t from;    // where its scores are
 
-  __device__ static int Slot(int block, int piece) {
-    if (sizeof(S) == 2) return block * kPieces + piece;
-    return block * kPieces + (piece ^ (piece >> 3));
+  __device__ explicit LaneStage(const Stage<S>& stage) {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t block = kScores + lane / 8 * (Stage<S>::kPieces * 16);
+    const uint32_t lane8 = lane % 8;
+    auto at = static_cast<uint32_t>(__cvta_generic_to_shared(&stage));
+    vector = at + lane * 16;
+    to = at + block + lane8 * 16;
+    from = at + block + (sizeof(S) == 2 ? lane8 : 2 * lane8 ^ lane8 >> 2) * 16;
+    // Or nvcc would compute them anew all the time.
+    asm volatile("" : "+r"(vector), "+r"(to), "+r"(from));
   }
-  __device__ void Fetch(int block, int lane8, const S* scores) {
-    const auto* from = reinterpret_cast<const uint4*>(scores);
-    CopyAsync16(&pieces[Slot(block, lane8)], from + lane8);
-    if (sizeof(S) == 4) CopyAsync16(&pieces[Slot(block, lane8 + 8)], from + lane8 + 8);
+  __device__ void FetchScores(uint32_t stage, const std::byte* scores) const {
+    CopyAsync16(to + stage, scores);
+    // The second half of the block is swizzled by one piece.
+    if (sizeof(S) == 4) CopyAsync16((to + stage ^ 16) + 128, scores + 128);
   }
   // Four of a lane's eight scores.
-  __device__ void Read(int block, int lane8, int half, float out[4]) const {
+  __device__ void ReadScores(uint32_t stage, int half, float out[4]) const {
     if (sizeof(S) == 2) {
-      const auto* words = reinterpret_cast<const uint2*>(&pieces[Slot(block, lane8)]);
-      const uint2 pair = words[half];
-      out[0] = LowHalf(pair.x);
-      out[1] = HighHalf(pair.x);
-      out[2] = LowHalf(pair.y);
-      out[3] = HighHalf(pair.y);
+      uint32_t words[2];
+      LoadShared8(from + stage + 8 * half, words);
+      out[0] = LowHalf(words[0]);
+      out[1] = HighHalf(words[0]);
+      out[2] = LowHalf(words[1]);
+      out[3] = HighHalf(words[1]);
     } else {
-      const uint4 words = pieces[Slot(block, 2 * lane8 + half)];
-      out[0] = __uint_as_float(words.x);
-      out[1] = __uint_as_float(words.y);
-      out[2] = __uint_as_float(words.z);
-      out[3] = __uint_as_float(words.w);
+      uint32_t words[4];
+      LoadShared16(from + stage ^ 16 * half, words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[i] = __uint_as_float(words[i]);
     }
   }
 };
 
-// The common path: eight entries that were observed before, and finite scores. Returns false if it
-// was not so; then v and d are worthless.
+// The common path: eight entries that were observed before, and finite scores. Returns 0, or
+// another number if it was not so; then v and d are worthless.
 template <typename S>
-__device__ bool ObserveAll(const Stage<S>& stage, int block, int lane8, EmaWeights weights,
-                           uint32_t v[4], uint32_t d[4]) {
+__device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeights weights,
+                               uint32_t v[4], uint32_t d[4]) {
+  uint32_t zero = 0;  // NaN once a result is not finite
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float scores[4];
-    stage.Read(block, lane8, half, scores);
+    lane.ReadScores(stage, half, scores);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const float low = weights.now * scores[2 * i];
@@ -148,75 +113,42 @@ __device__ bool ObserveAll(const Stage<S>& stage, int block, int lane8, EmaWeigh
       uint32_t& d_pair = d[2 * half + i];
       v_pair = Pack(weights.past * LowHalf(v_pair) + low, weights.past * HighHalf(v_pair) + high);
       d_pair = Pack(weights.past * LowHalf(d_pair) + low, weights.past * HighHalf(d_pair) + high);
+      zero = AddZeroTimes(v_pair, AddZeroTimes(d_pair, zero));
     }
   }
-  uint32_t most = MaxNan(MaxNan(v[0], v[1]), MaxNan(v[2], v[3]));
-  uint32_t least = MinOf(MinOf(v[0], v[1]), MinOf(v[2], v[3]));
-  most = MaxNan(most, MaxNan(MaxNan(d[0], d[1]), MaxNan(d[2], d[3])));
-  least = MinOf(least, MinOf(MinOf(d[0], d[1]), MinOf(d[2], d[3])));
-  return !HasNonfinite(most) && !HasNonfinite(least);
+  return zero & 0x7fff7fffu;
 }
 
-// Entries by the rule, element by element; of the lane's eight the first `valid`. Returns how many
-// scores were ignored.
+// Entries by the rule, element by element. Returns how many scores were ignored.
 template <typename S>
-__device__ int ObserveEach(const S* scores, int32_t valid, EmaWeights weights, uint32_t v[4],
-                           uint32_t d[4]) {
+__device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights, Bf16* v,
+                                        Bf16* d) {
   int ignored_scores = 0;
-#pragma unroll
-  for (int k = 0; k < kSlotsPerLane; ++k) {
-    if (k >= valid) break;
-    const int shift = 16 * (k & 1);
+#pragma unroll 1
+  for (int k = 0; k < count; ++k) {
     const float score = ToFloat(scores[k]);
     const float share = weights.now * score;
     bool ignored = false;
-    const Bf16 old_v = {static_cast<uint16_t>(v[k / 2] >> shift)};
-    const Bf16 old_d = {static_cast<uint16_t>(d[k / 2] >> shift)};
-    const Bf16 new_v = NextEntry(old_v, score, share, weights.past, ignored);
-    const Bf16 new_d = NextEntry(old_d, score, share, weights.past, ignored);
+    v[k] = NextEntry(v[k], score, share, weights.past, ignored);
+    d[k] = NextEntry(d[k], score, share, weights.past, ignored);
     ignored_scores += ignored ? 1 : 0;
-    v[k / 2] = (v[k / 2] & ~(0xffffu << shift)) | uint32_t{new_v.bits} << shift;
-    d[k / 2] = (d[k / 2] & ~(0xffffu << shift)) | uint32_t{new_d.bits} << shift;
   }
   return ignored_scores;
 }
 
-// Stores the lanes' distances as whole vectors. `kept`: this lane's entries have changed.
-__device__ void StoreDistances(const DistanceRun& run, int lane, bool kept, int valid,
-                               const uint32_t d[4]) {
-  const int s = run.element & 7;
-  if (s == 0) {
-    if (kept) StoreVector(run.At(0), d[0], d[1], d[2], d[3]);
-    return;
+// Walks through D in slot order, a chunk at a time: the lane's vectors lie in one page and perhaps
+// on in the page before it.
+struct DistanceWalk {
+  std::byte* at;   // the lane's vector of this chunk
+  int32_t vector;  // which one it is in the first page; at or past kVectorsPerPage: in the other
+  int64_t jump;    // from the end of the first page to the start of the other
+
+  // The lane's vector of the next chunk, or of the one after.
+  __device__ std::byte* Next(int chunks = 1) const {
+    const bool jumps = vector < kVectorsPerPage && vector >= kVectorsPerPage - 32 * chunks;
+    return at + 32 * chunks * int32_t{sizeof(uint4)} + (jumps ? jump : 0);
   }
-  // The vector that this lane's first element lies in: the last s elements of the lane before, then
-  // this lane's first 8 - s.
-  const bool kept_before = __shfl_up_sync(~0u, kept ? 1 : 0, 1) != 0;
-  uint32_t t[8];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    t[i] = __shfl_up_sync(~0u, d[i], 1);
-    t[4 + i] = d[i];
-  }
-  const int skip = 8 - s;  // of the elements in t
-#pragma unroll
-  for (int i = 0; i < 6; ++i) t[i] = skip & 4 ? t[i + 2] : t[i];
-#pragma unroll
-  for (int i = 0; i < 5; ++i) t[i] = skip & 2 ? t[i + 1] : t[i];
-  const int odd = 16 * (skip & 1);
-  if (lane > 0 && (kept || kept_before) && run.Holds(-s)) {
-    StoreVector(run.At(-s), __funnelshift_r(t[0], t[1], odd), __funnelshift_r(t[1], t[2], odd),
-                __funnelshift_r(t[2], t[3], odd), __funnelshift_r(t[3], t[4], odd));
-  }
-  if (kept && (lane == 0 || lane == 31)) {
-    const int first = lane == 0 ? 0 : 8 - s;
-    const int end = min(lane == 0 ? 8 - s : 8, valid);
-#pragma unroll
-    for (int k = 0; k < kSlotsPerLane; ++k) {
-      if (k >= first && k < end) *run.At(k) = static_cast<uint16_t>(d[k / 2] >> 16 * (k & 1));
-    }
-  }
-}
+};
 
 // What is done once for a row: counting, and dating the summaries.
 __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t layer,
@@ -233,108 +165,184 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
 // Grid: (1 + slots, rows, layers). The first thread block keeps the books.
 template <typename S>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    ScanKernel(const __grid_constant__ ObserveParams p, uint32_t draft, int chunks_per_warp) {
+    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_warp,
+               bool aligned) {
 #if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
   cudaTriggerProgrammaticLaunchCompletion();  // Select may get ready: it waits for the results
 #endif
-  __shared__ Stage<S> stages[kWarps];
-  __shared__ uint16_t* nexts[kWarps];
-  const ScoredRow& row = p.rows[blockIdx.y];
+  __shared__ Stage<S> stages[kWarps][kStages];
+  const ObserveParams p = BoundToObserve(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   if (blockIdx.x == 0) {
-    if (threadIdx.x == 0) KeepBooks(p, row, layer, draft);
+    if (threadIdx.x == 0) KeepBooks(p, p.rows[blockIdx.y], layer, draft);
     return;
   }
-  const Observed observed = ObservedRow(p, row, layer, draft);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
   const int lane8 = lane % 8;
   const int32_t first_chunk =
       (static_cast<int32_t>(blockIdx.x - 1) * kWarps + warp) * chunks_per_warp;
   const int32_t first_slot = first_chunk * kSlotsPerChunk;
-  if (!observed.any || first_slot >= observed.slots) return;
+  const int32_t first_block = first_chunk * kBlocksPerChunk;
 
-  // The warp's piece of the list and of the state.
+  // The row, and everything that it leads to, in one go each: waiting is what this part costs.
+  const ScoredRow row = p.rows[blockIdx.y];
+  if (row.request == kPaddingRow) return;  // there may be no slab at all
+  const Reach reach = ReachOf(p, row, draft);
   const RequestRecord& record = p.state.records[row.request];
-  const auto distance = static_cast<uint32_t>(observed.query - first_slot);
-  const uint32_t d_page = distance / kPageSlots;
-  const ListMask word = observed.blocks.Word(first_chunk * kBlocksPerChunk / 32);
+  const auto distance = static_cast<uint32_t>(reach.query - first_slot);
+  const uint32_t d_page = min(distance / kPageSlots, kMaxPages - 1u);
+  const uint32_t v_unit = record.pages[static_cast<uint32_t>(first_slot) / kPageSlots];
+  const uint32_t d_unit = record.pages[d_page];
+  const uint32_t d_next_unit = record.pages[max(d_page, 1u) - 1];
+  const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
+  const Observed observed = ObservedRow(p, row, layer, draft);
+  // No page lies there, but the loads must not wait for the others' verdict.
+  constexpr uint32_t kNoPage = UINT32_MAX;
+  const bool sound =
+      max(max(v_unit, d_unit), d_next_unit) != kNoPage && static_cast<int32_t>(word.rank) >= 0;
+  if (!observed.any || first_slot >= observed.slots || !sound) return;
+  int chunks =
+      min(chunks_per_warp, (observed.slots - first_slot + kSlotsPerChunk - 1) / kSlotsPerChunk);
+
+  // The blocks from the warp's first one on: which were scored, and where their scores are.
+  const int32_t blocks = BlocksOf(observed.slots, kBlock) - first_block;  // that the row sees
+  uint32_t kept = word.kept >> first_block % 32;
+  if (blocks < 32) kept &= (1u << blocks) - 1;
+  uint32_t rank = word.rank + __popc(word.kept & ((1u << first_block % 32) - 1));
+  while (static_cast<int32_t>(rank) + __popc(kept) > observed.blocks.max_blocks && kept != 0) {
+    kept &= ~(0x80000000u >> __clz(kept));
+  }
+  const auto* scores =
+      reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) + lane8 * 16;
+  asm volatile("" : "+l"(scores));  // or nvcc would compute it anew all the time
+
   std::byte* const slab = p.state.slab + layer * LayerBytes(p.geometry);
-  const auto page_at = [&](uint32_t page) {
-    return reinterpret_cast<uint16_t*>(slab + uint64_t{record.pages[page]} * kPageOffsetUnit);
+  const auto page_at = [&](uint32_t unit) { return slab + uint64_t{unit} * kPageOffsetUnit; };
+  constexpr int32_t kBytesOfV = kPageSlots * sizeof(uint16_t);
+  std::byte* const v_page = page_at(v_unit);
+  int32_t slot = first_slot % kPageSlots + lane * kSlotsPerLane;  // the lane's first, in the page
+  const int32_t end_slot = observed.slots - first_slot / kPageSlots * kPageSlots;
+  const auto summary = [&] { return reinterpret_cast<PageSummary*>(v_page + 2 * kBytesOfV); };
+  const uint32_t v_max = summary()->v_max[first_block % 64 / 32 * 32 + lane];
+
+  const auto element = static_cast<int32_t>(kPageSlots - 1 - distance % kPageSlots);
+  const int shift = element % kSlotsPerLane;
+  DistanceWalk walk;
+  std::byte* const d_first = page_at(d_unit) + kBytesOfV;
+  // Past the first distance there is nothing: lanes that point there read anything and store
+  // nothing.
+  std::byte* const d_next = page_at(d_next_unit) + kBytesOfV;
+  walk.jump = d_next - d_first - kBytesOfV;
+  walk.vector = element / kSlotsPerLane + lane;
+  walk.at = d_first + walk.vector * int32_t{sizeof(uint4)};
+  if (walk.vector >= kVectorsPerPage) walk.at += walk.jump;
+  const int32_t end_vector = (d_page > 0 ? 2 : 1) * kVectorsPerPage;
+
+  const LaneStage<S> lane_stage(stages[warp][0]);
+  const uint32_t group = 1u << lane / 8;
+  const auto whole = [&](int32_t of) { return aligned && (of | (kBlock - 1)) < end_slot; };
+  const auto fetch = [&](uint32_t stage, int later, uint32_t kept_then, uint32_t rank_then,
+                         const std::byte* d) {
+    CopyAsync16(lane_stage.vector + stage + LaneStage<S>::kD, d);
+    if (lane == 0) {
+      CopyAsync16(lane_stage.vector + stage + LaneStage<S>::kEnd, walk.Next(later + 1));
+    }
+    if (kept_then & group) {
+      CopyAsync16(lane_stage.vector + stage, v_page + 2 * slot + later * 32 * sizeof(uint4));
+      if (whole(slot + later * kSlotsPerChunk)) {
+        const uint32_t place = rank_then + __popc(kept_then & (group - 1));
+        lane_stage.FetchScores(stage, scores + int64_t{place} * int32_t{kBlock * sizeof(S)});
+      }
+    }
   };
-  uint16_t* const v_page = page_at(static_cast<uint32_t>(first_slot) / kPageSlots);
-  auto* const summary = reinterpret_cast<PageSummary*>(v_page + 2 * kPageSlots);
-  DistanceRun run;
-  run.page = page_at(d_page) + kPageSlots;
-  run.next = &nexts[warp];
-  if (lane == 0) nexts[warp] = d_page == 0 ? nullptr : page_at(d_page - 1) + kPageSlots;
-  __syncwarp();
-  run.element = static_cast<int32_t>(kPageSlots - 1 - distance % kPageSlots) + lane * kSlotsPerLane;
-  const S* const row_scores = ScoresOf<S>(p.scores, row, layer, draft) + lane8 * kSlotsPerLane;
-  const bool aligned = reinterpret_cast<uintptr_t>(row_scores) % 16 == 0;
-
-  int32_t block = first_chunk * kBlocksPerChunk + lane / 8;
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) {
+    if (i < chunks) {
+      const uint32_t before = (1u << kBlocksPerChunk * i) - 1;
+      fetch(i * sizeof(Stage<S>), i, kept >> kBlocksPerChunk * i, rank + __popc(kept & before),
+            walk.Next(i));
+    }
+    CommitCopies();
+  }
+  uint32_t now = 0;                           // offset of the chunk's stage
+  uint32_t free = kAhead * sizeof(Stage<S>);  // ... and of the one to copy to
 #pragma unroll 1
-  for (int chunk = 0; chunk < chunks_per_warp; ++chunk) {
-    const int32_t slot = first_slot + chunk * kSlotsPerChunk + lane * kSlotsPerLane;
-    if (first_slot + chunk * kSlotsPerChunk >= observed.slots) return;
-    const int32_t valid = min(max(observed.slots - slot, 0), kSlotsPerLane);
-    const uint32_t bit = 1u << (block & 31);
-    const bool in_list = (word.kept & bit) != 0;
-    const auto place = static_cast<int32_t>(word.rank + __popc(word.kept & (bit - 1)));
-    const bool kept = in_list && valid > 0 && place < observed.blocks.max_blocks;
-    if (run.element >= kPageSlots && *run.next) {
-      run.page = *run.next;
-      run.element -= kPageSlots;
-    }
-    uint16_t* const v_at = v_page + (slot & (kPageSlots - 1));
-
-    // All loads at once.
-    const S* const scores = row_scores + place * kBlock;
-    const bool staged = kept && aligned && (block + 1) * kBlock <= observed.slots;
-    if (staged) stages[warp].Fetch(lane / 8, lane8, scores - lane8 * kSlotsPerLane);
-    uint32_t d[4];
-    LoadDistances(run, d);
-    uint32_t v[4] = {};
-    uint32_t best_v = kColdHigh | kColdLow;  // of the slots beyond the context, in a scored block
-    if (kept) {
-      LoadVector(v_at, v);
-    } else if (!in_list) {
-      best_v = kColdHigh | summary->v_max[block & 63];
-    }
-    WaitForCopies();
+  for (;;) {
     __syncwarp();
-    if (kept) {
-      if (!staged || !ObserveAll(stages[warp], lane / 8, lane8, p.weights, v, d)) {
-        LoadVector(v_at, v);
-        LoadDistances(run, d);
-        const int ignored = ObserveEach(scores, valid, p.weights, v, d);
+    if (chunks > kAhead) {
+      constexpr uint32_t kBefore = (1u << kBlocksPerChunk * kAhead) - 1;
+      fetch(free, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
+            walk.Next(kAhead));
+    }
+    CommitCopies();
+    WaitForCopies<kAhead>();
+    __syncwarp();
+
+    uint32_t v[4];
+    uint32_t d[4];
+    Window(lane_stage.vector + now + LaneStage<S>::kD, shift, d);
+    LoadShared16(lane_stage.vector + now, v);
+    uint32_t best_v = __shfl_sync(~0u, v_max, slot / kBlock) | kColdHigh;
+    uint32_t wrong = 0;
+    if (kept & group) {
+      wrong = ObserveAll(lane_stage, now, p.weights, v, d);
+      if (!whole(slot)) wrong = 1;
+    }
+    if (__any_sync(~0u, wrong)) {
+      if (wrong != 0) {
+        const int64_t place = rank + __popc(kept & (group - 1));
+        const S* const from = reinterpret_cast<const S*>(scores - lane8 * 16);
+        auto* const old = reinterpret_cast<std::byte*>(stages[warp]) + now + lane * 16;
+        const int ignored = ObserveEach(from + place * kBlock + lane8 * kSlotsPerLane,
+                                        min(end_slot - slot, kSlotsPerLane), p.weights,
+                                        reinterpret_cast<Bf16*>(old),
+                                        reinterpret_cast<Bf16*>(old + LaneStage<S>::kD) + shift);
         CountOn(p.counters[layer].nonfinite_scores, ignored);
       }
-      StoreVector(v_at, v[0], v[1], v[2], v[3]);
-      best_v = MaxOf(MaxOf(v[0], v[1]), MaxOf(v[2], v[3]));
+      __syncwarp();
+      if (wrong != 0) {
+        LoadShared16(lane_stage.vector + now, v);
+        Window(lane_stage.vector + now + LaneStage<S>::kD, shift, d);
+      }
     }
 
     // Maxima of the block, which eight lanes share: V in the low half, D in the high one.
-    const uint32_t last = lane8 == 7 ? (d[3] & 0xffffu) | kColdHigh : d[3];
+    if (kept & group) {
+      StoreVector(v_page + 2 * slot, v[0], v[1], v[2], v[3]);
+      best_v = MaxOf(MaxOf(v[0], v[1]), MaxOf(v[2], v[3]));
+    }
+    const uint32_t last = lane8 == 7 ? d[3] | kColdHigh : d[3];
     const uint32_t best_d = MaxOf(MaxOf(d[0], d[1]), MaxOf(d[2], last));
-    uint32_t best = __byte_perm(MaxOf(best_v, __funnelshift_l(best_v, best_v, 16)),
-                                MaxOf(best_d, __funnelshift_l(best_d, best_d, 16)), 0x5410);
+    uint32_t best = MaxOf(__byte_perm(best_v, best_d, 0x5410), __byte_perm(best_v, best_d, 0x7632));
 #pragma unroll
     for (int step = 1; step < 8; step *= 2) best = MaxOf(best, __shfl_xor_sync(~0u, best, step));
-    if (lane8 == 7 && block * kBlock < observed.slots) {
-      const uint32_t inner = MaxOf(best, best >> 16) & 0xffffu;
-      *reinterpret_cast<uint32_t*>(&summary->blocks[block & 63]) = inner | (d[3] & 0xffff0000u);
-      if (in_list) summary->v_max[block & 63] = static_cast<uint16_t>(best);
+    if (lane8 == 7 && slot - 7 * kSlotsPerLane < end_slot) {
+      const uint32_t inner = MaxOf(best, best >> 16);
+      *reinterpret_cast<uint32_t*>(&summary()->blocks[slot / kBlock]) =
+          __byte_perm(inner, d[3], 0x7610);
+      if (kept & group) summary()->v_max[slot / kBlock] = static_cast<uint16_t>(best);
     }
-    StoreDistances(run, lane, kept, valid, d);
-    block += kBlocksPerChunk;
-    run.element += kSlotsPerChunk;
+
+    // Back to whole vectors. Lane 0 has the end of the warp's last one.
+    const uint32_t changed = __ballot_sync(~0u, kept & group);
+    const bool store = (changed | changed << 1) >> lane & 1 && walk.vector < end_vector;
+    std::byte* const next = walk.Next();
+    StoreWindows(d, shift, walk.at, next, store, changed & 1,
+                 changed >> 31 && walk.vector < end_vector - 32);
+    if (--chunks == 0) return;
+    rank += __popc(kept & 15);
+    kept >>= kBlocksPerChunk;
+    slot += kSlotsPerChunk;
+    walk.at = next;
+    walk.vector += 32;
+    free = now;
+    now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
   }
 }
 
-using Kernel = void (*)(ObserveParams, uint32_t, int);
+using Kernel = void (*)(ObserveParams, uint32_t, int, bool);
 
 Kernel KernelFor(Dtype scores) {
   return scores == Dtype::kF32 ? ScanKernel<float> : ScanKernel<Bf16>;
@@ -350,9 +358,21 @@ cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t strea
   int chunks_per_warp = kMaxChunksPerWarp;
   while (chunks_per_warp > 1 && all_chunks < kEnoughWarps * chunks_per_warp) chunks_per_warp /= 2;
   const int32_t chunks_per_cta = kWarps * chunks_per_warp;
-  const dim3 grid(1 + (chunks + chunks_per_cta - 1) / chunks_per_cta, p.row_count, p.layers.count);
-  KernelFor(p.scores.dtype)<<<grid, kThreads, 0, stream>>>(p, draft, chunks_per_warp);
-  return cudaGetLastError();
+  cudaLaunchConfig_t config = {};
+  config.gridDim =
+      dim3(1 + (chunks + chunks_per_cta - 1) / chunks_per_cta, p.row_count, p.layers.count);
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  const int64_t elements = p.scores.layer_stride | p.scores.row_stride | p.scores.draft_stride;
+  const bool aligned = ((reinterpret_cast<uintptr_t>(p.scores.data) |
+                         static_cast<uintptr_t>(elements * DtypeBytes(p.scores.dtype))) %
+                        16) == 0;
+  return cudaLaunchKernelEx(&config, KernelFor(p.scores.dtype), p, draft, chunks_per_warp, aligned);
 }
 
 cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "kernels/binding.h"
 #include "kernels/block_list.h"
 #include "kernels/geometry.h"
 #include "kernels/policy.h"
@@ -34,6 +35,7 @@ struct SelectParams {
   uint64_t epoch;             // goes into the stamps
   ListTable lists;            // out
   std::byte* workspace;       // Device::SelectWorkspaceBytes, 8-byte aligned
+  const Binding* binding;     // or null: see binding.h
 };
 
 constexpr int64_t SelectWorkspaceBytesCpu(int32_t max_blocks) { return 8 * int64_t{max_blocks}; }

@@ -160,7 +160,8 @@ void SelectRow(const SelectParams& p, int32_t r, int32_t layer) {
 
 }  // namespace
 
-void SelectCpu(const SelectParams& p) {
+void SelectCpu(const SelectParams& params) {
+  const SelectParams p = Bound(params);
   for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
     for (int32_t r = 0; r < p.row_count; ++r) {
       if (p.rows[r].request != kPaddingRow) SelectRow(p, r, layer);

@@ -26,8 +26,9 @@ constexpr int kVersion = 1;
 constexpr char kModePrefix[] = "BUDGET_MODE_";
 
 absl::Status Wrong(absl::string_view field, const Json& found, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": ", found.dump(-1, ' ', false, Json::error_handler_t::replace), " is not ", expected));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": ", found.dump(-1, ' ', false, Json::error_handler_t::replace),
+                   " is not ", expected));
 }
 
 // What a ratio may be; all are at least 0.
@@ -122,9 +123,9 @@ absl::Status ReadField(const std::string& name, const Json& json, v1::Policy* po
 absl::Status CheckTogether(const v1::Policy& policy) {
   if (policy.has_min_sparsity() && policy.has_max_sparsity() &&
       policy.min_sparsity() > policy.max_sparsity()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("policy.min_sparsity: ", policy.min_sparsity(),
-                     " is more than policy.max_sparsity, ", policy.max_sparsity()));
+    return absl::InvalidArgumentError(absl::StrCat("policy.min_sparsity: ", policy.min_sparsity(),
+                                                   " is more than policy.max_sparsity, ",
+                                                   policy.max_sparsity()));
   }
   if (policy.budget_mode() == v1::BUDGET_MODE_TARGET_MISS && !policy.has_target_miss()) {
     return absl::InvalidArgumentError(
@@ -186,8 +187,7 @@ absl::StatusOr<v1::Policy> Read(const std::string& path) {
   if (!text.ok()) return text.status();
   absl::StatusOr<v1::Policy> policy = Parse(*text);
   if (policy.ok()) return policy;
-  return absl::Status(policy.status().code(),
-                      absl::StrCat(path, ": ", policy.status().message()));
+  return absl::Status(policy.status().code(), absl::StrCat(path, ": ", policy.status().message()));
 }
 
 std::string Format(const v1::Policy& policy, absl::string_view origin) {

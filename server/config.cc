@@ -81,7 +81,7 @@ void AddServing(CLI::App& app, Config& config) {
 
 void AddMemory(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Device and memory");
-  group->add_option("--device", config.device, "Where state lives and kernels run: cpu")
+  group->add_option("--device", config.device, "Where state lives and kernels run: cpu, cuda (the only visible GPU) or cuda:UUID")
       ->envname("SPIND_DEVICE")
       ->capture_default_str();
   group
@@ -93,17 +93,17 @@ void AddMemory(CLI::App& app, Config& config) {
       ->default_str("256MiB");
   group
       ->add_option("--shm-dir", config.shm_dir,
-                   "Memory file system for the slab (CPU); clients must see it under the same path")
+                   "Memory file system for the slab (cpu); clients must see it under the same path")
       ->envname("SPIND_SHM_DIR")
       ->capture_default_str();
   const std::map<std::string, kernels::Dtype> dtypes = {{"f32", kernels::Dtype::kF32},
                                                         {"bf16", kernels::Dtype::kBF16}};
   group
       ->add_option("--state-dtype", config.state_dtype,
-                   "Default type of the moving averages: f32 or bf16")
+                   "Default type of the moving averages: f32 or bf16 (default: f32 on the CPU, bf16 on a "
+                   "GPU)")
       ->envname("SPIND_STATE_DTYPE")
-      ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"))
-      ->default_str("f32");
+      ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"));
 }
 
 void AddPolicy(CLI::App& app, Config& config) {
@@ -245,7 +245,8 @@ std::optional<int> ParseInto(int argc, char** argv, Config& config) {
 }
 
 absl::Status CheckTogether(const Policy& policy) {
-  if (policy.target_miss <= 0) return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
+  if (policy.target_miss <= 0)
+    return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
   if (policy.min_sparsity <= policy.max_sparsity) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--min-sparsity: ", policy.min_sparsity,
                                                  " is more than --max-sparsity, ",

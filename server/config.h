@@ -18,14 +18,14 @@ namespace spin::server {
 
 struct Config {
   std::string socket = "/run/spin/spind.sock";
-  std::string device = "cpu";
+  std::string device = "cpu";  // or cuda, or cuda:UUID
   uint64_t slab_bytes = 256 << 20;
   std::string shm_dir = "/dev/shm";
   std::string admin_address = "127.0.0.1:9464";
   std::vector<uid_t> allow_uids;  // default: spind's own user and root
-  std::string policy_file;  // whose values are the defaults of the policy's flags
+  std::string policy_file;        // whose values are the defaults of the policy's flags
   Policy policy;
-  kernels::Dtype state_dtype = kernels::Dtype::kF32;
+  std::optional<kernels::Dtype> state_dtype;  // unset: fp32 on the CPU, bf16 on a GPU
   int step_queue = 256;
   int control_queue = 256;
   absl::Duration wait_limit = absl::Milliseconds(100);

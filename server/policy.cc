@@ -49,9 +49,9 @@ absl::Status CheckBudget(const v1::Policy& change, absl::string_view prefix) {
   status.Update(CheckRatio(change.max_sparsity(), true, prefix, "max_sparsity"));
   const bool both = change.has_min_sparsity() && change.has_max_sparsity();
   if (status.ok() && both && change.min_sparsity() > change.max_sparsity()) {
-    return RefuseField(absl::StrCat(prefix, "min_sparsity"),
-                       absl::StrCat(change.min_sparsity(), " is more than max_sparsity, ",
-                                    change.max_sparsity()));
+    return RefuseField(
+        absl::StrCat(prefix, "min_sparsity"),
+        absl::StrCat(change.min_sparsity(), " is more than max_sparsity, ", change.max_sparsity()));
   }
   return status;
 }
@@ -106,6 +106,12 @@ void ApplyPolicy(const v1::Policy& change, Policy* policy) {
   if (change.has_target_miss()) policy->target_miss = change.target_miss();
   if (change.has_min_sparsity()) policy->min_sparsity = change.min_sparsity();
   if (change.has_max_sparsity()) policy->max_sparsity = change.max_sparsity();
+}
+
+bool ChangesBudgets(const v1::Policy& change) {
+  return change.has_sparsity() || !change.layer_sparsity().empty() || change.has_exploration() ||
+         change.has_enabled() || change.budget_mode() != v1::BUDGET_MODE_UNSPECIFIED ||
+         change.has_target_miss() || change.has_min_sparsity() || change.has_max_sparsity();
 }
 
 v1::Policy ToProto(const Policy& policy) {

@@ -33,8 +33,8 @@ struct Policy {
   }
   // Mean over layers; 0 if switched off.
   double TargetSparsity() const;
-  // The same for a session of `layers` layers: budgets of another number of layers, as a policy file
-  // for another model has them, become their mean.
+  // The same for a session of `layers` layers: budgets of another number of layers, as a policy
+  // file for another model has them, become their mean.
   Policy ForLayers(int layers) const;
 };
 
@@ -44,6 +44,9 @@ absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view
 
 // Overlays the fields that are set. The change must have passed CheckPolicy.
 void ApplyPolicy(const v1::Policy& change, Policy* policy);
+
+// Whether a change says something about how many blocks are kept.
+bool ChangesBudgets(const v1::Policy& change);
 
 v1::Policy ToProto(const Policy& policy);
 kernels::Policy ToKernels(const Policy& policy, int layers);

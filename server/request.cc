@@ -34,7 +34,8 @@ absl::StatusOr<std::shared_ptr<Request>> Request::Create(std::shared_ptr<Session
   const absl::Status grown = request->Grow(slots, zero_init);
   if (!grown.ok()) return grown;
   request->record().generation = slot->generation;
-  request->region_->PublishRecord(slot->index);
+  const absl::Status published = request->region_->PublishRecord(slot->index);
+  if (!published.ok()) return published;
   return request;
 }
 
@@ -49,7 +50,7 @@ Request::Request(std::shared_ptr<SessionRegion> region, std::string key, Session
 
 Request::~Request() {
   record().generation = 0;
-  region_->PublishRecord(slot_.index);
+  (void)region_->PublishRecord(slot_.index);  // a stale generation is never asked for again
   region_->ReturnRecord(slot_.index);
 }
 
@@ -72,16 +73,19 @@ absl::Status Request::Grow(int64_t slots, bool zero_init) {
     fresh.push_back(*std::move(extent));
   }
   if (fresh.empty()) return absl::OkStatus();
-  const absl::Status filled = region_->device().Fill({.geometry = geometry,
-                                                      .slab = region_->slab().data(),
-                                                      .pages = offsets.data(),
-                                                      .page_count = want - have,
-                                                      .zero_init = zero_init},
-                                                     kernels::Stream{});
-  if (!filled.ok()) return filled;
+  Slab& slab = region_->slab();
+  absl::Status status = slab.device().Fill({.geometry = geometry,
+                                            .slab = slab.data(),
+                                            .pages = offsets.data(),
+                                            .page_count = want - have,
+                                            .zero_init = zero_init},
+                                           slab.stream());
+  status.Update(slab.device().Synchronize(slab.stream()));
+  if (!status.ok()) return status;
   std::copy(offsets.begin(), offsets.end(), record().pages + have);
   record().page_count = static_cast<uint32_t>(want);
-  region_->PublishRecord(slot_.index);
+  status = region_->PublishRecord(slot_.index);
+  if (!status.ok()) return status;
   {
     absl::MutexLock lock(&pages_mutex_);
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pages_));
@@ -103,12 +107,14 @@ absl::Status Request::InheritFrom(const Request& parent) {
   const int64_t page_bytes = kernels::PageBytes(region_->shape().geometry);
   const std::vector<uint64_t> from = parent.PageOffsets();
   const std::vector<uint64_t> to = PageOffsets();
+  const Slab& slab = region_->slab();
+  absl::Status status;
   for (size_t page = 0; page < std::min(from.size(), to.size()); ++page) {
-    const absl::Status copied =
-        region_->device().Copy(region_->slab().data() + to[page],
-                               region_->slab().data() + from[page], page_bytes, kernels::Stream{});
-    if (!copied.ok()) return copied;
+    status.Update(slab.device().Copy(slab.data() + to[page], slab.data() + from[page], page_bytes,
+                                     slab.stream()));
   }
+  status.Update(slab.device().Synchronize(slab.stream()));
+  if (!status.ok()) return status;
   step_state_.progress = parent.step_state_.progress;
   return absl::OkStatus();
 }

@@ -64,7 +64,7 @@ class Request {
  private:
   Request(std::shared_ptr<SessionRegion> region, std::string key, SessionRegion::Slot slot);
 
-  kernels::RequestRecord& record() const { return region_->view().records[slot_.index]; }
+  kernels::RequestRecord& record() const { return region_->record(slot_.index); }
   std::vector<uint64_t> PageOffsets() const ABSL_LOCKS_EXCLUDED(pages_mutex_);
 
   const std::shared_ptr<SessionRegion> region_;  // first: outlives the pages

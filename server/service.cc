@@ -108,7 +108,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
 
   for (const auto& other : parts_.sessions->All()) other->Sweep();
   auto region =
-      SessionRegion::Create(parts_.slab, parts_.device, ShapeOf(request, parts_.default_state));
+      SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
   Policy policy;
   {
@@ -137,7 +137,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
 
   const auto in_force = session->policy();
   response->set_session_id(session->identity().id);
-  *response->mutable_slab() = parts_.slab->Handle();
+  *response->mutable_slab() = parts_.slab->handle();
   *response->mutable_geometry() = ToProto((*region)->shape());
   *response->mutable_layout() = ToProto((*region)->layout(), (*region)->shape());
   *response->mutable_policy() = ToProto(in_force->policy);

@@ -25,16 +25,18 @@ class SessionRegion {
  public:
   // RESOURCE_EXHAUSTED if the slab has no room for a region of this shape.
   static absl::StatusOr<std::shared_ptr<SessionRegion>> Create(
-      Slab* slab, kernels::Device* device, const dataplane::SessionShape& shape);
+      Slab* slab, const dataplane::SessionShape& shape);
 
   const dataplane::SessionShape& shape() const { return view_.shape; }
-  // spind's own view: its request records are private, so that a client that spoils those in the
-  // slab misleads only itself.
+  // spind's own view, for its device: the request records are private, so that a client that spoils
+  // those in the slab misleads only itself.
   const dataplane::SessionView& view() const { return view_; }
   const dataplane::SessionLayout& layout() const { return layout_; }
   uint64_t bytes() const { return extent_.bytes(); }
   Slab& slab() const { return *slab_; }
-  kernels::Device& device() const { return *device_; }
+  kernels::Device& device() const { return slab_->device(); }
+  // Memory of the device for the session's StepRunner.
+  std::byte* step_scratch() const { return scratch_base_ + records_bytes(); }
 
   // A free request record, with a generation it never had before; nothing if all are taken.
   struct Slot {
@@ -44,16 +46,19 @@ class SessionRegion {
   std::optional<Slot> TakeRecord();
   void ReturnRecord(uint32_t index);
 
-  // Shows a changed record of view() to the client.
-  void PublishRecord(uint32_t index);
+  // The record as the host keeps it; PublishRecord shows a change to kernels and to the client.
+  kernels::RequestRecord& record(uint32_t index) { return records_[index]; }
+  absl::Status PublishRecord(uint32_t index);
 
  private:
-  SessionRegion(Slab* slab, kernels::Device* device, Extent extent,
-                const dataplane::SessionLayout& layout, const dataplane::SessionShape& shape);
+  SessionRegion(Slab* slab, Extent extent, Extent scratch, const dataplane::SessionShape& shape);
+  absl::Status Clear();
+  int64_t records_bytes() const;
 
   Slab* const slab_;
-  kernels::Device* const device_;
   const Extent extent_;
+  const Extent scratch_;
+  std::byte* const scratch_base_;
   const dataplane::SessionLayout layout_;
   std::vector<kernels::RequestRecord> records_;
   const dataplane::SessionView view_;

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "kernels/cuda_device.h"
 #include "server/codec.h"
 #include "server/process_metrics.h"
 #include "server/status_page.h"
@@ -24,12 +26,28 @@ namespace spin::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace(2);
+// Audits come a few times a second at most; a jump of the misses should not wait much longer.
+constexpr absl::Duration kReviewInterval = absl::Milliseconds(100);
 constexpr absl::Duration kStuck = absl::Seconds(10);  // longer than any work takes
 
+// cpu, cuda or cuda:UUID.
 absl::StatusOr<std::unique_ptr<kernels::Device>> MakeDevice(const std::string& name) {
   if (name == "cpu") return kernels::MakeCpuDevice();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--device: ", name, " is not a device of this build; use cpu"));
+  absl::string_view uuid = name;
+  if (!absl::ConsumePrefix(&uuid, "cuda") || (!uuid.empty() && !absl::ConsumePrefix(&uuid, ":"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device: ", name, " is not a device; use cpu, cuda or cuda:UUID"));
+  }
+  auto device = kernels::MakeCudaDevice(uuid);
+  if (device.ok()) return device;
+  return absl::Status(device.status().code(),
+                      absl::StrCat("--device ", name, ": ", device.status().message()));
+}
+
+// bf16 halves what a GPU has to move; on the CPU fp32 is the reference.
+kernels::Dtype DefaultState(const Config& config) {
+  return config.state_dtype.value_or(config.device == "cpu" ? kernels::Dtype::kF32
+                                                            : kernels::Dtype::kBF16);
 }
 
 std::unique_ptr<grpc::Server> BuildServer(SpinService* service) {
@@ -53,17 +71,19 @@ absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config) {
   if (!lock.ok()) return lock.status();
   auto device = MakeDevice(config.device);
   if (!device.ok()) return device.status();
-  auto slab = Slab::CreateInSharedMemory(config.shm_dir, config.slab_bytes);
+  auto slab = Slab::Create(device->get(), config.shm_dir, config.slab_bytes);
   if (!slab.ok()) return slab.status();
+  const auto steps = (*device)->MakeStream();
+  if (!steps.ok()) return steps.status();
   std::unique_ptr<Spind> spind(
-      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab)));
+      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab), *steps));
   const absl::Status serving = spind->Serve(config);
   if (!serving.ok()) return serving;
   return spind;
 }
 
 Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-             std::unique_ptr<Slab> slab)
+             std::unique_ptr<Slab> slab, kernels::Stream steps)
     : started_at_(absl::Now()),
       lock_(std::move(lock)),
       device_(std::move(device)),
@@ -72,7 +92,7 @@ Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Dev
       rpc_metrics_(*registry_),
       quarantine_(config.quarantine),
       sessions_(&quarantine_),
-      executor_(config.wait_limit),
+      executor_(config.wait_limit, steps),
       step_queue_("steps", config.step_queue),
       control_queue_("control", config.control_queue) {}
 
@@ -101,7 +121,7 @@ absl::Status Spind::Serve(const Config& config) {
                                                         .step_queue = &step_queue_,
                                                         .control_queue = &control_queue_,
                                                         .rpc_metrics = &rpc_metrics_,
-                                                        .default_state = config.state_dtype,
+                                                        .default_state = DefaultState(config),
                                                         .server_info = [this] { return Info(); }},
                                            config.policy);
   server_ = BuildServer(service_.get());
@@ -110,6 +130,7 @@ absl::Status Spind::Serve(const Config& config) {
   auto listener = Listener::Start(config.socket, config.allow_uids, server_.get(), peers_.get());
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  budgets_ = std::make_unique<BudgetReviewer>(&sessions_, kReviewInterval);
   serving_.store(true);
   spdlog::info(
       "spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
@@ -120,6 +141,7 @@ absl::Status Spind::Serve(const Config& config) {
 
 Spind::~Spind() {
   serving_.store(false);
+  budgets_.reset();
   listener_.reset();
   if (service_ != nullptr) service_->Drain();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "kernels/device.h"
 #include "server/admin_http.h"
+#include "server/budget_reviewer.h"
 #include "server/config.h"
 #include "server/listener.h"
 #include "server/peer_watcher.h"
@@ -27,7 +28,7 @@
 
 // A running spind: owns every part, in the order in which they depend on each other.
 //
-//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's sixteen,
+//   threads: listener (accepts), peer-watcher, quarantine, budgets, steps, control, civetweb's sixteen,
 //   gRPC's own
 namespace spin::server {
 
@@ -44,7 +45,7 @@ class Spind {
 
  private:
   Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-        std::unique_ptr<Slab> slab);
+        std::unique_ptr<Slab> slab, kernels::Stream steps);
   absl::Status Serve(const Config& config);
   v1::ServerInfo Info() const;
   std::string Status() const;
@@ -59,6 +60,7 @@ class Spind {
   RpcMetrics rpc_metrics_;
   Quarantine quarantine_;
   SessionTable sessions_;
+  std::unique_ptr<BudgetReviewer> budgets_;
   StepExecutor executor_;
   WorkQueue step_queue_;
   WorkQueue control_queue_;

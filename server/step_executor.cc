@@ -68,7 +68,7 @@ class StepPlan {
                              .next_n = next_n,
                              .position = position,
                              .buffer = buffer,
-                             .reserved = 0});
+                             .generation = 0});
     Request::StepState& state = request.step_state();
     state.lists[buffer] = {position, next_n};
     const bool audit = kernels::AuditDue(policy_->kernels.seed, request.key_hash(), position,
@@ -77,11 +77,10 @@ class StepPlan {
     return audit;
   }
 
-  absl::Status Run(uint64_t done_timeline) {
+  absl::Status Run(uint64_t done_timeline, kernels::Stream stream) {
     dataplane::StepRunner& runner = session_.runner();
     kernels::Device& device = session_.region().device();
     dataplane::Timeline& timeline = *runner.view().timeline;
-    const kernels::Stream stream;
     const absl::Time start = absl::Now();
     const kernels::ScoreView scores = runner.view().staged_scores();
     absl::Status status;
@@ -92,6 +91,8 @@ class StepPlan {
     status.Update(runner.Predict(buffers_.next, policy_->kernels, runner.all_layers(), stream));
     if (done_timeline > 0)
       status.Update(device.WriteWord(&timeline.spin_done, done_timeline, stream));
+    // Whoever closes a request after this may hand its pages to another.
+    status.Update(device.Synchronize(stream));
     session_.CountStep(observed - start, absl::Now() - observed);
     buffers_.requests.clear();
     return status;
@@ -231,23 +232,6 @@ void PlanRows(const google::protobuf::RepeatedPtrField<Row>& rows, Response* res
 // How soon a wait notices that nobody waits any more.
 constexpr absl::Duration kWaitSlice = absl::Milliseconds(5);
 
-// Waits in slices, so that an ended session or an abandoned call does not hold up the steps of
-// others.
-absl::Status WaitForEngine(Session& session, uint64_t value, absl::Duration limit,
-                           absl::FunctionRef<bool()> abandoned) {
-  if (value == 0) return absl::OkStatus();
-  uint64_t& word = session.runner().view().timeline->engine_done;
-  const absl::Time deadline = absl::Now() + limit;
-  for (;;) {
-    const absl::Duration left = deadline - absl::Now();
-    const absl::Status reached = session.region().device().WaitWord(
-        &word, value, std::min(left, kWaitSlice), kernels::Stream{});
-    if (session.ended()) return SessionEnded();
-    if (abandoned()) return absl::CancelledError("the caller has given up");
-    if (!absl::IsDeadlineExceeded(reached) || left <= kWaitSlice) return reached;
-  }
-}
-
 absl::Status CheckRowCount(const Session& session, int rows) {
   const int limit = session.region().shape().max_requests;
   if (rows <= limit) return absl::OkStatus();
@@ -257,13 +241,30 @@ absl::Status CheckRowCount(const Session& session, int rows) {
 
 }  // namespace
 
+// In slices, so that an ended session or an abandoned call does not hold up the steps of others.
+absl::Status StepExecutor::WaitForEngine(Session& session, uint64_t value,
+                                         absl::FunctionRef<bool()> abandoned) {
+  if (value == 0) return absl::OkStatus();
+  uint64_t& word = session.runner().view().timeline->engine_done;
+  kernels::Device& device = session.region().device();
+  const absl::Time deadline = absl::Now() + wait_limit_;
+  for (;;) {
+    const absl::Duration left = deadline - absl::Now();
+    absl::Status reached = device.WaitWord(&word, value, std::min(left, kWaitSlice), stream_);
+    if (reached.ok()) reached = device.Synchronize(stream_);
+    if (session.ended()) return SessionEnded();
+    if (abandoned()) return absl::CancelledError("the caller has given up");
+    if (!absl::IsDeadlineExceeded(reached) || left <= kWaitSlice) return reached;
+  }
+}
+
 absl::Status StepExecutor::Step(Session& session, const v1::StepRequest& request,
                                 v1::StepResponse* response, absl::FunctionRef<bool()> abandoned) {
   if (session.ended()) return SessionEnded();
   absl::Status status = CheckRowCount(session, request.rows_size());
   if (!status.ok()) return status;
   // Before anything is noted down as observed: a step that never got its scores did not happen.
-  status = WaitForEngine(session, request.wait_timeline(), wait_limit_, abandoned);
+  status = WaitForEngine(session, request.wait_timeline(), abandoned);
   if (!status.ok()) return status;
   StepPlan plan(session);
   RowPlanner planner(session, plan);
@@ -272,7 +273,7 @@ absl::Status StepExecutor::Step(Session& session, const v1::StepRequest& request
              return planner.PlanStep(row, score_row, fate);
            });
   response->set_policy_epoch(plan.policy_epoch());
-  return plan.Run(request.done_timeline());
+  return plan.Run(request.done_timeline(), stream_);
 }
 
 absl::Status StepExecutor::CommitDrafts(Session& session, const v1::CommitDraftsRequest& request,
@@ -286,7 +287,7 @@ absl::Status StepExecutor::CommitDrafts(Session& session, const v1::CommitDrafts
     return planner.PlanCommit(row, fate);
   });
   response->set_policy_epoch(plan.policy_epoch());
-  return plan.Run(request.done_timeline());
+  return plan.Run(request.done_timeline(), stream_);
 }
 
 }  // namespace spin::server

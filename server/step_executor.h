@@ -6,6 +6,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "kernels/device.h"
 #include "server/session.h"
 #include "spin/v1/step.pb.h"
 
@@ -15,8 +16,9 @@ namespace spin::server {
 
 class StepExecutor {
  public:
-  // `wait_limit` bounds every wait for an engine's timeline word.
-  explicit StepExecutor(absl::Duration wait_limit) : wait_limit_(wait_limit) {}
+  // `wait_limit` bounds every wait for an engine's timeline word. All steps run on `stream`.
+  StepExecutor(absl::Duration wait_limit, kernels::Stream stream)
+      : wait_limit_(wait_limit), stream_(stream) {}
 
   // Observes the staged scores and predicts the next lists. Rows are refused one by one, in the
   // response; the call fails only as a whole (session ended, engine's word not reached, device
@@ -31,7 +33,10 @@ class StepExecutor {
                             v1::CommitDraftsResponse* response);
 
  private:
+  absl::Status WaitForEngine(Session& session, uint64_t value, absl::FunctionRef<bool()> abandoned);
+
   const absl::Duration wait_limit_;
+  const kernels::Stream stream_;
 };
 
 }  // namespace spin::server

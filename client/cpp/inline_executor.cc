@@ -5,7 +5,6 @@
 
 #include "absl/time/clock.h"
 #include "client/cpp/staging.h"
-#include "kernels/exploration.h"
 
 namespace spin::internal {
 namespace {
@@ -35,47 +34,6 @@ void TakeVerdict(const StepState& step, std::vector<kernels::ScoredRow>& rows) {
   for (kernels::ScoredRow& row : rows) row.accepted = step.rows[row.score_row].accepted;
 }
 
-// Whether a list can be made for the row's next step: it may lie beyond the request's state.
-bool CanPredict(const StepState& step, const StepRowState& row) {
-  const dataplane::Progress after = {true, row.position + row.accepted};
-  return dataplane::CheckNext(after, row.binding.capacity_slots,
-                              step.session->view().shape.geometry, after.next_position,
-                              row.next_next_n)
-      .ok();
-}
-
-// Fills step.next with the rows' next steps; their lists go to the buffer not in use.
-void PlanNext(StepState& step) {
-  step.next.clear();
-  for (int r = 0; r < step.row_count; ++r) {
-    const StepRowState& row = step.rows[r];
-    if (!row.observe || !CanPredict(step, row)) continue;
-    step.next.push_back({.request = row.binding.index,
-                         .next_n = row.next_next_n,
-                         .position = row.position + row.accepted,
-                         .buffer = 1 - row.buffer,
-                         .reserved = 0});
-  }
-}
-
-void UpdateHistories(StepState& step) {
-  const kernels::Policy& policy = step.policy->kernels;
-  for (int r = 0; r < step.row_count; ++r) {
-    const StepRowState& row = step.rows[r];
-    if (!row.observe) continue;
-    RequestHistory& history = row.request->history();
-    history.progress = {true, row.position + row.accepted};
-    history.gap = false;
-    history.has_list = CanPredict(step, row);
-    history.why_no_list = Reason::kCapacity;
-    history.list_position = history.progress.next_position;
-    history.list_next_n = row.next_next_n;
-    history.buffer = 1 - row.buffer;
-    history.audit = kernels::AuditDue(policy.seed, row.request->key_hash(), history.list_position,
-                                      policy.audit_every);
-  }
-}
-
 absl::Status Predict(StepState& step, kernels::LayerRange layers) {
   return step.session->runner().Predict(step.next, step.policy->kernels, layers, kernels::Stream{});
 }
@@ -93,7 +51,7 @@ absl::Status InlineExecutor::TakeLayer(StepState& step, int layer, const Scores&
   }
   absl::Status status = Observe(step, ViewOf(scores), {layer, 1});
   const absl::Time observed = absl::Now();
-  if (step.layers_taken == 1) PlanNext(step);  // of this step the first: the same for all layers
+  if (step.layers_taken == 1) planner_->PlanNext(step);  // of this step the first: the same for all layers
   if (status.ok()) status = Predict(step, {layer, 1});
   step.observe_time += observed - start;
   step.predict_time += absl::Now() - observed;
@@ -109,13 +67,13 @@ absl::Status InlineExecutor::Finish(StepState& step) {
     TakeVerdict(step, step.audited);
     status = Observe(step, step.session->view().staged_scores(), all);
     const absl::Time observed = absl::Now();
-    PlanNext(step);
+    planner_->PlanNext(step);
     if (status.ok()) status = Predict(step, all);
     step.observe_time += observed - start;
     step.predict_time += absl::Now() - observed;
   }
   if (!status.ok()) return status;
-  UpdateHistories(step);
+  planner_->UpdateHistories(step);
   counts_->CountTimes(step.observe_time, step.predict_time);
   return absl::OkStatus();
 }

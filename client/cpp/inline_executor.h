@@ -4,6 +4,7 @@
 #pragma once
 
 #include "client/cpp/executor.h"
+#include "client/cpp/row_planner.h"
 #include "client/cpp/step_counts.h"
 
 namespace spin::internal {
@@ -14,12 +15,14 @@ namespace spin::internal {
 // staged until the verdict.
 class InlineExecutor final : public Executor {
  public:
-  explicit InlineExecutor(StepCounts* counts) : counts_(counts) {}
+  InlineExecutor(const RowPlanner* planner, StepCounts* counts)
+      : planner_(planner), counts_(counts) {}
 
   absl::Status TakeLayer(StepState& step, int layer, const Scores& scores) override;
   absl::Status Finish(StepState& step) override;
 
  private:
+  const RowPlanner* const planner_;
   StepCounts* const counts_;
 };
 

@@ -16,6 +16,7 @@ namespace spin::internal {
 namespace {
 
 constexpr absl::Duration kReportInterval = absl::Seconds(1);
+constexpr absl::Duration kOpenPatience = absl::Milliseconds(20);  // a decode step
 constexpr size_t kMaxItems = 512;  // of a batched call, as in proto/spin/v1/request.proto
 
 absl::Status At(const std::string& socket, const absl::Status& status) {
@@ -68,6 +69,11 @@ absl::Status Link::WaitUntilReady(absl::Duration timeout) const {
   return status_;
 }
 
+bool Link::KeepHouse() {
+  absl::MutexLock lock(&housekeeping_mutex_);
+  return !keep_house_ || keep_house_();
+}
+
 void Link::Run() {
   pthread_setname_np(pthread_self(), "spin-link");
   do {
@@ -79,6 +85,7 @@ void Link::Run() {
       attach_.reset();
       SetCurrent(nullptr, At(socket_, connected));
     }
+    KeepHouse();
   } while (!mailbox_->WaitForStop(options_.reconnect_interval));
 }
 
@@ -106,6 +113,7 @@ void Link::Serve() {
   absl::Time next_report = absl::Now() + kReportInterval;
   while (mailbox_->WaitForWork(next_report - absl::Now())) {
     DoChores();
+    KeepHouse();
     if (absl::Now() < next_report) continue;
     RetryRefused();
     attach_->Report(counts_->Report(options_.executor == Executor::kInline));
@@ -195,9 +203,16 @@ std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
     request->Unbind(status());
     return request;
   }
-  CloseGone(*session);
-  OpenAll(*session, {{request, parent}});
-  return request;
+  // What the engine has just dropped may make room, once the device is done with it.
+  const absl::Time patience = absl::Now() + kOpenPatience;
+  for (;;) {
+    const bool all_released = KeepHouse();
+    CloseGone(*session);
+    OpenAll(*session, {{request, parent}});
+    if (!absl::IsResourceExhausted(request->status()) || all_released) return request;
+    if (absl::Now() > patience) return request;
+    absl::SleepFor(absl::Microseconds(200));
+  }
 }
 
 void Link::ExtendOne(OpenedSession& session, RequestState& request) {

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -48,6 +49,14 @@ class Link {
   // Makes room now.
   absl::Status Extend(RequestState& request, int64_t slots);
 
+  // To be called now and then, also without a session, but never by the decode loop: lets go of
+  // requests and mappings that kernels may have been using, false if some are left. Null ends that.
+  // Does not return during a call.
+  void SetHousekeeping(std::function<bool()> keep_house) {
+    absl::MutexLock lock(&housekeeping_mutex_);
+    keep_house_ = std::move(keep_house);
+  }
+
   // Asks for a chore, soon; for the decode loop.
   void Soon(Mailbox::Chore chore, std::shared_ptr<RequestState> request) {
     mailbox_->Post(chore, std::move(request));
@@ -64,6 +73,7 @@ class Link {
   void Serve();
   void Disconnect();
   void DoChores();
+  bool KeepHouse();
   void RetryRefused();
   void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   void OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests)
@@ -85,6 +95,9 @@ class Link {
   std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("not connected yet");
   std::vector<std::weak_ptr<RequestState>> requests_ ABSL_GUARDED_BY(mutex_);
+
+  absl::Mutex housekeeping_mutex_;
+  std::function<bool()> keep_house_ ABSL_GUARDED_BY(housekeeping_mutex_);
 
   std::unique_ptr<AttachCall> attach_;  // of the link's thread
   std::thread thread_;

@@ -33,6 +33,7 @@ dataplane::SessionShape ShapeOf(const v1::OpenSessionResponse& opened) {
 dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
   return {.records = layout.records(),
           .counters = layout.counters(),
+          .audits = layout.audits(),
           .timeline = layout.timeline(),
           .headers = layout.headers(),
           .lists = layout.lists(),
@@ -48,52 +49,45 @@ absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
   const v1::Layout& layout = opened.layout();
   const dataplane::SessionLayout mine = dataplane::LayoutAt(layout.records(), ShapeOf(opened));
   const bool same = layout.layout_version() == dataplane::kLayoutVersion &&
-                    layout.counters() == mine.counters && layout.timeline() == mine.timeline &&
-                    layout.headers() == mine.headers && layout.lists() == mine.lists &&
-                    layout.masks() == mine.masks && layout.staging() == mine.staging &&
+                    layout.counters() == mine.counters && layout.audits() == mine.audits &&
+                    layout.timeline() == mine.timeline && layout.headers() == mine.headers &&
+                    layout.lists() == mine.lists && layout.masks() == mine.masks &&
+                    layout.staging() == mine.staging &&
                     layout.staging_stride() == mine.staging_stride;
   if (same && mine.end <= opened.slab().bytes()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "spind lays its slab out differently: use a client library and a spind of the same version");
 }
 
-absl::Status CheckHeader(const dataplane::SlabHeader& header, const v1::SlabHandle& slab) {
-  const bool same = header.magic == dataplane::kSlabMagic &&
-                    header.layout_version == dataplane::kLayoutVersion &&
-                    header.epoch == slab.epoch() && header.bytes == slab.bytes();
-  if (same) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      slab.posix_shm().path(), " is not the slab of this spind: share its folder with the engine"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<OpenedSession>> OpenedSession::Map(
     std::shared_ptr<ControlClient> control, const v1::OpenSessionResponse& opened) {
-  if (!opened.slab().has_posix_shm()) {
-    return absl::FailedPreconditionError(
-        "spind offers a kind of memory that this build cannot map");
-  }
   if (absl::Status status = CheckLayout(opened); !status.ok()) return status;
-  auto memory =
-      dataplane::SharedMemory::Open(opened.slab().posix_shm().path(), opened.slab().bytes());
-  if (!memory.ok()) return memory.status();
-  const auto& header = *reinterpret_cast<const dataplane::SlabHeader*>(memory->data());
-  if (absl::Status status = CheckHeader(header, opened.slab()); !status.ok()) return status;
+  auto slab = MapSlab(opened.slab());
+  if (!slab.ok()) return slab.status();
+  kernels::Device& device = *slab->local->device;
+  kernels::DeviceMemory scratch;
+  if (device.uuid() == kernels::kCpuUuid) {  // on a GPU the engine brings its own: DeviceLoop
+    auto made = device.Allocate(dataplane::StepRunner::ScratchBytes(device, ShapeOf(opened)));
+    if (!made.ok()) return made.status();
+    scratch = *std::move(made);
+  }
   return std::shared_ptr<OpenedSession>(
-      new OpenedSession(std::move(control), opened, *std::move(memory), header.nonce));
+      new OpenedSession(std::move(control), opened, *std::move(slab), std::move(scratch)));
 }
 
 OpenedSession::OpenedSession(std::shared_ptr<ControlClient> control,
-                             const v1::OpenSessionResponse& opened, dataplane::SharedMemory memory,
-                             uint64_t nonce)
+                             const v1::OpenSessionResponse& opened, MappedSlab slab,
+                             kernels::DeviceMemory scratch)
     : control_(std::move(control)),
       id_(opened.session_id()),
-      nonce_(nonce),
-      memory_(std::move(memory)),
-      device_(kernels::MakeCpuDevice()),
-      runner_(device_.get(), dataplane::ViewOf(memory_.data(), opened.slab().epoch(),
-                                               ShapeOf(opened), LayoutOf(opened.layout()))) {
+      slab_(std::move(slab)),
+      scratch_(std::move(scratch)),
+      runner_(slab_.local->device.get(),
+              dataplane::ViewOf(slab_.memory->data(), opened.slab().epoch(), ShapeOf(opened),
+                                LayoutOf(opened.layout())),
+              scratch_.get()) {
   SetPolicy(opened.policy(), opened.policy_epoch());
 }
 

@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "client/cpp/control_client.h"
+#include "client/cpp/slab_mapping.h"
 #include "dataplane/session_view.h"
-#include "dataplane/shared_memory.h"
 #include "dataplane/step_runner.h"
 #include "kernels/device.h"
 #include "kernels/policy.h"
@@ -37,10 +37,10 @@ class OpenedSession {
                                                             const v1::OpenSessionResponse& opened);
 
   uint64_t id() const { return id_; }
-  uint64_t nonce() const { return nonce_; }
+  uint64_t nonce() const { return slab_.header.nonce; }
   ControlClient& control() { return *control_; }
-  kernels::Device& device() { return *device_; }
-  dataplane::StepRunner& runner() { return runner_; }
+  kernels::Device& device() { return *slab_.local->device; }
+  dataplane::StepRunner& runner() { return runner_; }  // on the CPU only
   const dataplane::SessionView& view() const { return runner_.view(); }
 
   std::shared_ptr<const PolicyInForce> policy() const;
@@ -52,13 +52,12 @@ class OpenedSession {
 
  private:
   OpenedSession(std::shared_ptr<ControlClient> control, const v1::OpenSessionResponse& opened,
-                dataplane::SharedMemory memory, uint64_t nonce);
+                MappedSlab slab, kernels::DeviceMemory scratch);
 
   const std::shared_ptr<ControlClient> control_;
   const uint64_t id_;
-  const uint64_t nonce_;
-  const dataplane::SharedMemory memory_;
-  const std::unique_ptr<kernels::Device> device_;
+  const MappedSlab slab_;
+  const kernels::DeviceMemory scratch_;
   dataplane::StepRunner runner_;
   std::atomic<bool> ended_ = false;
   mutable absl::Mutex mutex_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/device.h"
 #include "kernels/geometry.h"
 
 namespace spin::internal {
@@ -142,7 +143,8 @@ v1::OpenSessionRequest ToProto(const SessionOptions& options) {
   geometry.set_max_next_n(options.max_next_n);
   if (options.state) geometry.set_state_dtype(ToProto(*options.state));
   geometry.set_score_dtype(ToProto(options.staged_scores));
-  out.set_device_uuid(options.device_uuid);
+  out.set_device_uuid(options.device_uuid.empty() ? std::string(kernels::kCpuUuid)
+                                                  : options.device_uuid);
   out.set_executor(options.executor == Executor::kInline ? v1::EXECUTOR_INLINE
                                                          : v1::EXECUTOR_SIDECAR);
   *out.mutable_policy() = ToProto(options.policy);

@@ -16,20 +16,12 @@
 namespace spin::internal {
 namespace {
 
-// State is grown when this many slots are left: hundreds of decode steps ahead of need.
-constexpr int64_t kExtendAhead = 512;
-
-std::unique_ptr<Executor> MakeExecutor(const SessionOptions& options, StepCounts* counts) {
-  if (options.executor == spin::Executor::kInline) return std::make_unique<InlineExecutor>(counts);
+std::unique_ptr<Executor> MakeExecutor(const SessionOptions& options, const RowPlanner* planner,
+                                       StepCounts* counts) {
+  if (options.executor == spin::Executor::kInline) {
+    return std::make_unique<InlineExecutor>(planner, counts);
+  }
   return std::make_unique<SidecarExecutor>(options.step_timeout, counts);
-}
-
-kernels::Geometry GeometryOf(const Model& model) {
-  return {.layers = model.layers,
-          .block = model.block_slots,
-          .topk = model.topk,
-          .tokens_per_slot = model.tokens_per_slot,
-          .state = kernels::Dtype::kF32};  // plays no part in the client's own arithmetic
 }
 
 // A list from shared memory is believed only if scoring its blocks cannot go wrong: ascending,
@@ -47,14 +39,15 @@ bool IsSound(const int32_t* list, int32_t count, int32_t blocks) {
 SessionImpl::SessionImpl(const SessionOptions& options)
     : options_(options),
       owner_pid_(getpid()),
-      executor_(MakeExecutor(options, &counts_)),
-      link_(options, &counts_) {
+      link_(options, &counts_),
+      planner_(options_, &link_),
+      executor_(MakeExecutor(options, &planner_, &counts_)) {
   step_.layer_taken.resize(options.model.layers);
   step_.rows.resize(options.max_requests);
   step_.scored.reserve(options.max_requests);
   step_.audited.reserve(options.max_requests);
   step_.next.reserve(options.max_requests);
-  step_.identity.resize(kernels::BlocksOf(options.model.max_slots, options.model.block_slots));
+  step_.identity.resize(planner_.max_blocks());
   std::iota(step_.identity.begin(), step_.identity.end(), 0);
 }
 
@@ -62,42 +55,32 @@ bool SessionImpl::in_owner_process() const { return getpid() == owner_pid_; }
 
 uint64_t SessionImpl::BeginStep(absl::Span<const StepRow> rows) {
   if (step_.active) Forget();  // superseded: its Step is void now
-  ++step_.serial;
-  step_.active = true;
-  step_.broken = rows.size() > step_.rows.size();
-  step_.session = in_owner_process() ? link_.current() : nullptr;
-  step_.policy = step_.session != nullptr ? step_.session->policy() : nullptr;
-  step_.row_count = static_cast<int>(std::min(rows.size(), step_.rows.size()));
+  planner_.Begin(rows, HostSession(), step_);
   step_.layers_taken = 0;
   std::fill(step_.layer_taken.begin(), step_.layer_taken.end(), false);
-  step_.scored.clear();
-  step_.audited.clear();
   step_.observe_time = absl::ZeroDuration();
   step_.predict_time = absl::ZeroDuration();
   for (int r = 0; r < step_.row_count; ++r) {
-    step_.rows[r].request = nullptr;
-    PlanRow(rows[r], step_.rows[r]);
+    TakeRow(r);
     counts_.CountRow(step_.rows[r].reason);
   }
   counts_.CountStep();
   return step_.serial;
 }
 
-void SessionImpl::PlanRow(const StepRow& asked, StepRowState& row) {
-  row.position = asked.position;
-  row.next_n = static_cast<uint32_t>(std::clamp(asked.next_n, 1, options_.max_next_n));
-  row.next_next_n = row.next_n;  // until End says otherwise
-  row.accepted = row.next_n;
-  row.observe = false;
-  row.resync = false;
-  row.buffer = 0;
-  const kernels::Geometry geometry = GeometryOf(options_.model);
-  const bool placed = asked.position >= 0 && asked.position <= dataplane::kMaxPosition;
-  row.blocks =
-      placed ? kernels::ExtentOf(row.position, static_cast<int32_t>(row.next_n), geometry).blocks
-             : 0;
-  if (row.blocks > static_cast<int32_t>(step_.identity.size())) row.blocks = 0;
-  row.reason = CheckRow(asked, row);
+// The session, if host code can read its slab: on a GPU steps are a DeviceLoop's.
+std::shared_ptr<OpenedSession> SessionImpl::HostSession() const {
+  auto session = in_owner_process() ? link_.current() : nullptr;
+  return session != nullptr && session->device().uuid() == kernels::kCpuUuid ? session : nullptr;
+}
+
+// Takes the row's lists, and notes what is to be observed of it.
+void SessionImpl::TakeRow(int r) {
+  StepRowState& row = step_.rows[r];
+  if (row.reason == Reason::kNone || row.reason == Reason::kAudit) {
+    const Reason fault = TakeLists(row);
+    if (fault != Reason::kNone) row.reason = fault;
+  }
   if (!row.observe) return;
   const kernels::ScoredRow scored = {.request = row.binding.index,
                                      .next_n = row.next_n,
@@ -105,72 +88,9 @@ void SessionImpl::PlanRow(const StepRow& asked, StepRowState& row) {
                                      .accepted = row.next_n,
                                      .buffer = row.buffer,
                                      .coverage = row.coverage(),
-                                     .score_row = static_cast<uint32_t>(&row - step_.rows.data())};
+                                     .score_row = static_cast<uint32_t>(r)};
   step_.scored.push_back(scored);
   if (row.reason == Reason::kAudit) step_.audited.push_back(scored);
-}
-
-// Decides whether a row can use its lists, and if not, whether at least its scores can be observed.
-Reason SessionImpl::CheckRow(const StepRow& asked, StepRowState& row) {
-  if (asked.request == nullptr || asked.request->state_ == nullptr || row.blocks == 0 ||
-      asked.next_n != static_cast<int>(row.next_n)) {
-    return Reason::kInvalid;
-  }
-  row.request = asked.request->state_;
-  const bool twice = std::any_of(step_.rows.data(), &row, [&row](const StepRowState& earlier) {
-    return earlier.request == row.request;
-  });
-  if (twice) return Reason::kInvalid;
-  if (step_.session == nullptr) {
-    row.request->history() = {};
-    return Reason::kNoSidecar;
-  }
-  if (!step_.policy->enabled) {
-    row.request->history().gap = true;
-    row.request->history().has_list = false;
-    row.request->history().why_no_list = Reason::kCold;
-    return Reason::kOff;
-  }
-  row.binding = row.request->binding();
-  if (row.binding.session_id != step_.session->id()) {
-    row.request->history() = {};
-    if (row.binding.session_id != 0) return Reason::kEpoch;
-    const absl::Status why = row.request->status();
-    if (absl::IsResourceExhausted(why)) return Reason::kCapacity;
-    return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why) ? Reason::kNoSidecar
-                                                                     : Reason::kInvalid;
-  }
-  return CheckHistory(row);
-}
-
-Reason SessionImpl::CheckHistory(StepRowState& row) {
-  RequestHistory& history = row.request->history();
-  if (!history.binding.SameAs(row.binding)) history = {};
-  history.binding = row.binding;
-  ExtendAhead(row);
-  const dataplane::Progress& progress = history.progress;
-  const bool jumps = progress.warm && row.position != progress.next_position;
-  if (progress.warm && row.position < progress.next_position) {
-    link_.Soon(Mailbox::Chore::kReopen, row.request);  // history cannot be taken back: start afresh
-    history.binding = {};
-    return Reason::kPosition;
-  }
-  row.resync = jumps;
-  row.buffer = history.buffer;
-  const dataplane::RowVerdict verdict =
-      dataplane::CheckScored(progress, row.binding.capacity_slots, GeometryOf(options_.model),
-                             row.position, row.next_n, kernels::Coverage::kAll, row.resync);
-  if (!verdict.ok()) {
-    history.gap = true;
-    return verdict.fault == dataplane::RowFault::kCapacity ? Reason::kCapacity : Reason::kInvalid;
-  }
-  row.observe = true;
-  if (jumps && !history.gap) return Reason::kPosition;
-  if (!history.has_list) return history.why_no_list;
-  if (history.list_position != row.position || history.list_next_n != row.next_n) {
-    return Reason::kStale;
-  }
-  return TakeLists(row);
 }
 
 // Copies the row's lists out of the slab, if every one of them was made for this step.
@@ -192,19 +112,7 @@ Reason SessionImpl::TakeLists(StepRowState& row) {
     if (!IsSound(copy, header.count, row.blocks)) return Reason::kInvalid;
     row.counts[layer] = header.count;
   }
-  return row.request->history().audit ? Reason::kAudit : Reason::kNone;
-}
-
-void SessionImpl::ExtendAhead(const StepRowState& row) {
-  const int64_t query =
-      kernels::QuerySlot(row.position + row.next_n, options_.model.tokens_per_slot);
-  const int64_t capacity = row.binding.capacity_slots;
-  if (query + kExtendAhead < capacity || capacity >= options_.model.max_slots) return;
-  const int64_t wanted =
-      std::min(std::max(query, capacity) + kExtendAhead, options_.model.max_slots);
-  if (row.request->wanted_slots() >= wanted) return;  // asked already
-  row.request->Want(wanted);
-  link_.Soon(Mailbox::Chore::kExtend, row.request);
+  return Reason::kNone;
 }
 
 KeptBlocks SessionImpl::Kept(uint64_t serial, int layer, int row) const {
@@ -236,28 +144,10 @@ void SessionImpl::PutScores(uint64_t serial, int layer, const Scores& scores) {
   if (!executor_->TakeLayer(step_, layer, scores).ok()) step_.broken = true;
 }
 
-// Fills in verdicts and next widths; false if they do not fit the rows.
-bool SessionImpl::TakeEndOptions(const EndOptions& options) {
-  const auto rows = static_cast<size_t>(step_.row_count);
-  if (!options.accepted.empty() && options.accepted.size() != rows) return false;
-  if (!options.next_n.empty() && options.next_n.size() != rows) return false;
-  for (size_t r = 0; r < rows; ++r) {
-    StepRowState& row = step_.rows[r];
-    const int accepted =
-        options.accepted.empty() ? static_cast<int>(row.next_n) : options.accepted[r];
-    const int next_n = options.next_n.empty() ? static_cast<int>(row.next_n) : options.next_n[r];
-    if (accepted < 1 || accepted > static_cast<int>(row.next_n)) return false;
-    if (next_n < 1 || next_n > options_.max_next_n) return false;
-    row.accepted = static_cast<uint32_t>(accepted);
-    row.next_next_n = static_cast<uint32_t>(next_n);
-  }
-  return true;
-}
-
 void SessionImpl::EndStep(uint64_t serial, const EndOptions& options) {
   if (!IsCurrent(serial)) return;
   const bool whole =
-      !step_.broken && step_.layers_taken == options_.model.layers && TakeEndOptions(options);
+      !step_.broken && step_.layers_taken == options_.model.layers && planner_.TakeEndOptions(options, step_);
   const bool alive = step_.session != nullptr && !step_.session->ended() && in_owner_process();
   if (!whole || !alive) return Forget();
   if (!step_.scored.empty() && !executor_->Finish(step_).ok()) return Forget();
@@ -276,12 +166,8 @@ void SessionImpl::Forget() {
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     if (!row.sparse()) counts_.CountUnobserved(row.blocks);
-    if (row.request == nullptr) continue;
-    RequestHistory& history = row.request->history();
-    history.has_list = false;
-    history.why_no_list = Reason::kCold;
-    history.gap = true;
   }
+  planner_.Forget(step_);
   Finish();
 }
 

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "client/cpp/executor.h"
 #include "client/cpp/link.h"
+#include "client/cpp/row_planner.h"
 #include "client/cpp/step_counts.h"
 #include "client/cpp/step_state.h"
 #include "spin/session.h"
@@ -24,7 +25,7 @@ class SessionImpl {
   explicit SessionImpl(const SessionOptions& options);
 
   Link& link() { return link_; }
-  const StepCounts& counts() const { return counts_; }
+  StepCounts& counts() { return counts_; }
   const SessionOptions& options() const { return options_; }
 
   // Whether this is still the process that created the session. A forked child has no threads and
@@ -38,12 +39,9 @@ class SessionImpl {
   void DropStep(uint64_t serial);
 
  private:
-  void PlanRow(const StepRow& asked, StepRowState& row);
-  Reason CheckRow(const StepRow& asked, StepRowState& row);
-  Reason CheckHistory(StepRowState& row);
+  std::shared_ptr<OpenedSession> HostSession() const;
+  void TakeRow(int r);
   Reason TakeLists(StepRowState& row);
-  void ExtendAhead(const StepRowState& row);
-  bool TakeEndOptions(const EndOptions& options);
   void Forget();
   void Finish();
   bool IsCurrent(uint64_t serial) const { return step_.active && step_.serial == serial; }
@@ -51,9 +49,10 @@ class SessionImpl {
   const SessionOptions options_;
   const pid_t owner_pid_;
   StepCounts counts_;
+  Link link_;
+  RowPlanner planner_;
   const std::unique_ptr<Executor> executor_;
   StepState step_;
-  Link link_;  // last: its thread stops before the rest goes
 };
 
 }  // namespace spin::internal

@@ -18,6 +18,8 @@ namespace spin::internal {
 class StepCounts {
  public:
   void CountRow(Reason reason) { Bump(rows_[static_cast<size_t>(reason)], 1); }
+  // A row that was counted as predicted kept all blocks after all.
+  void CountStale() { Bump(rows_[static_cast<size_t>(Reason::kStale)], 1); }
   void CountStep() { Bump(steps_, 1); }
   void CountReconnect() { Bump(reconnects_, 1); }
   void CountUnobserved(int64_t blocks) { Bump(unobserved_blocks_, blocks); }

@@ -14,20 +14,19 @@ __device__ inline uint32_t MaxOf(uint32_t a, uint32_t b) {  // of both bf16 halv
   return out;
 }
 
-__device__ inline uint32_t MaxNan(uint32_t a, uint32_t b) {  // NaN if either is
+// sum + 0 * x of both halves: NaN from the first x on that is not finite.
+__device__ inline uint32_t AddZeroTimes(uint32_t x, uint32_t sum) {
   uint32_t out;
-  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(x), "r"(0), "r"(sum));
   return out;
 }
 
-__device__ inline uint32_t MinOf(uint32_t a, uint32_t b) {
-  uint32_t out;
-  asm("min.bf16x2 %0, %1, %2;" : "=r"(out) : "r"(a), "r"(b));
-  return out;
-}
-
-__device__ inline bool HasNonfinite(uint32_t x) {
-  return (x & 0x7f80u) == 0x7f80u || (x & 0x7f800000u) == 0x7f800000u;
+// The low half of x as an integer in the order of the numbers; -0 and +0 are equal. Not for NaN.
+// The upper half of OrderKey of the same number.
+__device__ inline uint32_t LowOrderKey(uint32_t x) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(x) : "r"(x), "r"(0x3f803f80), "r"(0));  // -0 to +0
+  const auto sign = static_cast<uint32_t>(static_cast<int32_t>(x << 16) >> 31);
+  return (x ^ (sign | 0x8000u)) & 0xffffu;
 }
 
 __device__ inline float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }

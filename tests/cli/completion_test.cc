@@ -64,10 +64,11 @@ TEST_F(CompletionTest, ArgumentsThatAreFilesAreKnown) {
 TEST_F(CompletionTest, ChoicesAndFilesAreKnown) {
   const CompletionCommand& replay = tree_.commands[0];
   for (const CompletionFlag& flag : replay.flags) {
-    const bool choice =
-        flag.name == "--executor" || flag.name == "--state" || flag.name == "--block";
+    const bool choice = flag.name == "--executor" || flag.name == "--state" ||
+                        flag.name == "--block" || flag.name == "--budget-mode";
     EXPECT_EQ(!flag.choices.empty(), choice) << flag.name;
-    const bool path = flag.name == "--trace" || flag.name == "--socket" || flag.name == "--spind";
+    const bool path = flag.name == "--trace" || flag.name == "--socket" || flag.name == "--spind" ||
+                      flag.name == "--policy" || flag.name == "--then";
     EXPECT_EQ(flag.file, path) << flag.name;
   }
 }

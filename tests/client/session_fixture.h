@@ -23,7 +23,7 @@ class SessionFixture : public ::testing::Test {
   static constexpr int kLayers = 2;
   static constexpr int kMaxSlots = 16384;
 
-  void StartSpind() {
+  server::Config SpindConfig() {
     server::Config config;
     config.socket = folder_.File("s");
     config.shm_dir = folder_.path();
@@ -32,7 +32,11 @@ class SessionFixture : public ::testing::Test {
     config.allow_uids = {getuid()};
     config.policy.sparsity = 0.5;
     config.policy.audit_every = 0;
-    auto spind = server::Spind::Start(config);
+    return config;
+  }
+
+  void StartSpind() {
+    auto spind = server::Spind::Start(SpindConfig());
     ASSERT_TRUE(spind.ok()) << spind.status();
     spind_ = *std::move(spind);
   }

@@ -23,7 +23,7 @@ TEST(AllocationTest, AllocationsAreCounted) {
 
 TEST(AllocationTest, DecodeStepAllocatesNothing) {
   TinySession session;
-  StepRunner runner(session.device(), session.view());
+  StepRunner runner = session.Runner(session.device());
   const kernels::ScoreView staged = session.view().staged_scores();
   const kernels::Policy policy = HalfSparsity();
   const std::array<kernels::Row, 2> first = {RowAt(319, 0), RowAt(300, 1)};

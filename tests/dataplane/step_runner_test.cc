@@ -25,7 +25,7 @@ class StepRunnerTest : public ::testing::Test {
   kernels::LayerCounters Counters(int32_t layer) const { return session_.view().counters[layer]; }
 
   TinySession session_;
-  StepRunner runner_{session_.device(), session_.view()};
+  StepRunner runner_ = session_.Runner(session_.device());
   const kernels::ScoreView staged_ = session_.view().staged_scores();
 };
 
@@ -92,6 +92,13 @@ class MockDevice : public kernels::Device {
   using Stream = kernels::Stream;
   MOCK_METHOD(absl::string_view, uuid, (), (const, override));
   MOCK_METHOD(int64_t, SelectWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
+  MOCK_METHOD(int64_t, AuditWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
+  MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, Allocate, (int64_t), (override));
+  MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, AllocateHost, (int64_t), (override));
+  MOCK_METHOD(absl::StatusOr<Stream>, MakeStream, (), (override));
+  MOCK_METHOD(absl::StatusOr<kernels::Marker>, MakeMarker, (), (override));
+  MOCK_METHOD(absl::Status, Mark, (kernels::Marker, Stream), (override));
+  MOCK_METHOD(bool, Passed, (kernels::Marker), (override));
   MOCK_METHOD(absl::Status, Predict, (const kernels::PredictParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Select, (const kernels::SelectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Compact, (const kernels::CompactParams&, Stream), (override));
@@ -100,6 +107,7 @@ class MockDevice : public kernels::Device {
   MOCK_METHOD(absl::Status, Audit, (const kernels::AuditParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Fill, (const kernels::FillParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Copy, (void*, const void*, int64_t, Stream), (override));
+  MOCK_METHOD(absl::Status, Zero, (void*, int64_t, Stream), (override));
   MOCK_METHOD(absl::Status, WriteWord, (uint64_t*, uint64_t, Stream), (override));
   MOCK_METHOD(absl::Status, WaitWord, (uint64_t*, uint64_t, absl::Duration, Stream), (override));
   MOCK_METHOD(absl::Status, Synchronize, (Stream), (override));
@@ -109,7 +117,7 @@ class StepRunnerErrorTest : public ::testing::Test {
  protected:
   TinySession session_;
   NiceMock<MockDevice> device_;
-  StepRunner runner_{&device_, session_.view()};
+  StepRunner runner_ = session_.Runner(&device_);
   const kernels::ScoreView staged_ = session_.view().staged_scores();
   const kernels::ScoredRow scored_ = ScoredAt(10, Coverage::kAll);
   const kernels::Row row_ = RowAt(11);
@@ -127,8 +135,8 @@ TEST_F(StepRunnerErrorTest, EverythingRunsOnTheGivenStream) {
   const auto ours = Field(&kernels::Stream::handle, this);
   EXPECT_CALL(device_, Audit(_, ours)).WillOnce(Return(absl::OkStatus()));
   EXPECT_CALL(device_, Observe(_, ours)).WillOnce(Return(absl::OkStatus()));
-  const int layers = runner_.all_layers().count;  // one at a time, sharing the scratch
-  EXPECT_CALL(device_, Select(_, ours)).Times(layers).WillRepeatedly(Return(absl::OkStatus()));
+  EXPECT_CALL(device_, Copy(_, _, _, ours)).Times(4).WillRepeatedly(Return(absl::OkStatus()));
+  EXPECT_CALL(device_, Select(_, ours)).WillOnce(Return(absl::OkStatus()));
   EXPECT_TRUE(runner_.Audit({&scored_, 1}, staged_, runner_.all_layers(), stream_).ok());
   EXPECT_TRUE(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, stream_).ok());
   EXPECT_TRUE(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), stream_).ok());
@@ -141,7 +149,17 @@ TEST_F(StepRunnerErrorTest, DeviceErrorsComeBack) {
   EXPECT_EQ(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, {}), broken_);
 }
 
-TEST_F(StepRunnerErrorTest, TheFirstErrorEndsAPrediction) {
+TEST_F(StepRunnerErrorTest, NothingIsLaunchedOnRowsThatDidNotArrive) {
+  EXPECT_CALL(device_, Copy).WillRepeatedly(Return(broken_));
+  EXPECT_CALL(device_, Audit).Times(0);
+  EXPECT_CALL(device_, Observe).Times(0);
+  EXPECT_CALL(device_, Select).Times(0);
+  EXPECT_EQ(runner_.Audit({&scored_, 1}, staged_, runner_.all_layers(), {}), broken_);
+  EXPECT_EQ(runner_.Observe({&scored_, 1}, staged_, runner_.all_layers(), 0.5, {}), broken_);
+  EXPECT_EQ(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), {}), broken_);
+}
+
+TEST_F(StepRunnerErrorTest, AFailedPredictionSaysSo) {
   EXPECT_CALL(device_, Select).WillOnce(Return(broken_));
   EXPECT_EQ(runner_.Predict({&row_, 1}, HalfSparsity(), runner_.all_layers(), {}), broken_);
 }

@@ -10,6 +10,7 @@
 
 #include "dataplane/session_view.h"
 #include "dataplane/slab_header.h"
+#include "dataplane/step_runner.h"
 #include "kernels/device.h"
 #include "kernels/policy.h"
 
@@ -50,6 +51,12 @@ class TinySession {
   kernels::Device* device() { return device_.get(); }
   SessionView view() const { return ViewOf(slab_.get(), kEpoch, kShape, layout_); }
 
+  // A runner over view(), on any device that can use host memory.
+  StepRunner Runner(kernels::Device* device) {
+    scratch_ = *device_->Allocate(StepRunner::ScratchBytes(*device_, kShape));
+    return StepRunner(device, view(), scratch_.get());
+  }
+
   // Scores of one staged row: the first max_slots of them are `value`.
   void Stage(int32_t layer, int32_t row, float value) {
     float* scores = reinterpret_cast<float*>(view().StagedRow(layer, row, 0));
@@ -73,6 +80,7 @@ class TinySession {
   const SessionLayout layout_ = LayoutAt(kSlabAlignment, kShape);
   std::unique_ptr<std::byte[], Free> slab_;
   std::unique_ptr<kernels::Device> device_ = kernels::MakeCpuDevice();
+  kernels::DeviceMemory scratch_;
 };
 
 // Keeps about half of the blocks of each layer.
@@ -94,7 +102,7 @@ inline kernels::ScoredRow ScoredAt(int64_t position, kernels::Coverage coverage,
 }
 
 inline kernels::Row RowAt(int64_t position, uint32_t request = 0) {
-  return {.request = request, .next_n = 1, .position = position, .buffer = 0, .reserved = 0};
+  return {.request = request, .next_n = 1, .position = position, .buffer = 0, .generation = 0};
 }
 
 }  // namespace spin::dataplane

@@ -18,6 +18,14 @@ int64_t PageCount(const SessionOptions& options) {
   return options.max_requests * int64_t{PagesFor(options.max_slots)};
 }
 
+int64_t WorkspaceBytes(const TestDevice& device, const SessionOptions& options, int32_t blocks) {
+  const int32_t layers = options.geometry.layers;
+  // One more row than requests: padding.
+  const int32_t rows = options.max_requests + 1;
+  return std::max(device->SelectWorkspaceBytes(layers, rows, blocks),
+                  device->AuditWorkspaceBytes(layers, rows, blocks));
+}
+
 }  // namespace
 
 TestSession::TestSession(const TestDevice& device, const SessionOptions& options)
@@ -33,9 +41,10 @@ TestSession::TestSession(const TestDevice& device, const SessionOptions& options
       masks_(device, headers_.size() * MaskWords(max_blocks_)),
       block_scores_(device,
                     size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
-      workspace_(device, device->SelectWorkspaceBytes(options.geometry.layers, options.max_requests,
-                                                      max_blocks_)),
-      counters_(device, std::vector<LayerCounters>(options.geometry.layers)) {
+      workspace_(device, WorkspaceBytes(device, options, max_blocks_)),
+      counters_(device, std::vector<LayerCounters>(options.geometry.layers)),
+      audits_(device, std::vector<LayerAudits>(2 * options.geometry.layers)),
+      binding_(device, 1) {
   slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));
   const int64_t stride = PageBytes(options.geometry) + kGap;
   for (int64_t page = 0; page < PageCount(options); ++page) {
@@ -90,6 +99,29 @@ void TestSession::WriteRecord(uint32_t request) {
   records_.Upload({record}, request);
 }
 
+StateView TestSession::launch_state() const {
+  return options_.bound ? StateView{} : StateView{slab_.data(), records_.data()};
+}
+
+ListTable TestSession::launch_lists() const {
+  if (!options_.bound) return lists();
+  return {nullptr, nullptr, nullptr, options_.max_requests, geometry().layers, max_blocks_};
+}
+
+const Binding* TestSession::LaunchBinding(EmaWeights weights) {
+  if (!options_.bound) return nullptr;
+  binding_.Upload({{.slab = slab_.data(),
+                    .records = records_.data(),
+                    .counters = counters_.data(),
+                    .audits = audits_.data(),
+                    .headers = headers_.data(),
+                    .blocks = blocks_.data(),
+                    .masks = masks_.data(),
+                    .epoch = kEpoch,
+                    .weights = weights}});
+  return binding_.data();
+}
+
 ListTable TestSession::lists() const {
   return {headers_.data(),       blocks_.data(),    masks_.data(),
           options_.max_requests, geometry().layers, max_blocks_};
@@ -127,7 +159,7 @@ void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, Lay
   const DeviceArray<Row> device_rows(device_, rows);
   const DeviceArray<Policy> device_policy(device_, std::vector<Policy>{policy});
   device_.Finish(device_->Select({.geometry = geometry(),
-                                  .state = {slab_.data(), records_.data()},
+                                  .state = launch_state(),
                                   .layers = layers,
                                   .rows = device_rows.data(),
                                   .row_count = static_cast<int32_t>(rows.size()),
@@ -135,9 +167,10 @@ void TestSession::Select(const std::vector<Row>& rows, const Policy& policy, Lay
                                   .layer_stride = static_cast<int64_t>(rows.size()) * max_blocks_,
                                   .block_scores = block_scores,
                                   .policy = device_policy.data(),
-                                  .epoch = kEpoch,
-                                  .lists = lists(),
-                                  .workspace = workspace_.data()},
+                                  .epoch = launch_epoch(),
+                                  .lists = launch_lists(),
+                                  .workspace = workspace_.data(),
+                                  .binding = LaunchBinding()},
                                  {}));
 }
 
@@ -151,18 +184,19 @@ void TestSession::Observe(const std::vector<ScoredRow>& rows, const ScoreTensor&
   const DeviceArray<ScoredRow> device_rows(device_, rows);
   const DeviceArray<std::byte> data(device_, Pack(scores.values, scores.dtype));
   device_.Finish(device_->Observe({.geometry = geometry(),
-                                   .state = {slab_.data(), records_.data()},
+                                   .state = launch_state(),
                                    .layers = layers,
                                    .rows = device_rows.data(),
                                    .row_count = static_cast<int32_t>(rows.size()),
                                    .max_next_n = kMaxNextN,
                                    .max_blocks = max_blocks_,
-                                   .epoch = kEpoch,
-                                   .lists = lists(),
+                                   .epoch = launch_epoch(),
+                                   .lists = launch_lists(),
                                    .scores = {data.data(), scores.dtype, scores.layer_stride,
                                               scores.row_stride, scores.draft_stride},
-                                   .weights = WeightsOf(decay),
-                                   .counters = counters_.data()},
+                                   .weights = options_.bound ? EmaWeights{} : WeightsOf(decay),
+                                   .counters = launch_counters(),
+                                   .binding = LaunchBinding(WeightsOf(decay))},
                                   {}));
 }
 
@@ -172,16 +206,19 @@ std::vector<AuditResult> TestSession::Audit(const std::vector<ScoredRow>& rows,
   const DeviceArray<std::byte> data(device_, Pack(scores.values, scores.dtype));
   const DeviceArray<AuditResult> results(device_, geometry().layers * rows.size());
   device_.Finish(device_->Audit({.geometry = geometry(),
-                                 .state = {slab_.data(), records_.data()},
+                                 .state = launch_state(),
                                  .layers = all_layers(),
                                  .rows = device_rows.data(),
                                  .row_count = static_cast<int32_t>(rows.size()),
-                                 .epoch = kEpoch,
-                                 .lists = lists(),
+                                 .epoch = launch_epoch(),
+                                 .lists = launch_lists(),
                                  .scores = {data.data(), scores.dtype, scores.layer_stride,
                                             scores.row_stride, scores.draft_stride},
-                                 .counters = counters_.data(),
-                                 .results = results.data()},
+                                 .counters = launch_counters(),
+                                 .audits = launch_audits(),
+                                 .workspace = workspace_.data(),
+                                 .results = results.data(),
+                                 .binding = LaunchBinding()},
                                 {}));
   return results.Download();
 }
@@ -222,6 +259,11 @@ std::vector<int32_t> TestSession::MaskedBlocks(uint32_t buffer, uint32_t request
     }
   }
   return out;
+}
+
+void TestSession::SetList(uint32_t buffer, uint32_t request, int32_t layer,
+                          const std::vector<int32_t>& blocks) {
+  blocks_.Upload(blocks, lists().Index(buffer, request, layer) * max_blocks_);
 }
 
 void TestSession::SetHeader(uint32_t buffer, uint32_t request, int32_t layer,

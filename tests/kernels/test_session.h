@@ -21,6 +21,7 @@ struct SessionOptions {
   int64_t max_slots = 1024;
   bool zero_init = false;
   uint64_t page_seed = 1;  // of the order of pages in the slab
+  bool bound = false;      // launches find state, lists and counters through a Binding
 };
 
 // A block list as it lies in the slab.
@@ -62,6 +63,7 @@ class TestSession {
   // The list as its masks have it; fails the test if their ranks do not fit their bits.
   std::vector<int32_t> MaskedBlocks(uint32_t buffer, uint32_t request, int32_t layer,
                                     int32_t blocks);
+  void SetList(uint32_t buffer, uint32_t request, int32_t layer, const std::vector<int32_t>& blocks);
   void SetHeader(uint32_t buffer, uint32_t request, int32_t layer, const ListHeader& header);
 
   // Both averages, by slot and by distance, over all pages of the request. bf16 comes widened.
@@ -71,6 +73,7 @@ class TestSession {
   void SetD(uint32_t request, int32_t layer, const std::vector<float>& values);
 
   LayerCounters Counters(int32_t layer) { return counters_.Download(layer, 1)[0]; }
+  LayerAudits Audits(int32_t layer) { return audits_.Download(layer, 1)[0]; }
 
   const Geometry& geometry() const { return options_.geometry; }
   int32_t max_blocks() const { return max_blocks_; }
@@ -78,6 +81,16 @@ class TestSession {
   const std::vector<uint32_t>& pages(uint32_t request) const { return pages_[request]; }
   LayerRange all_layers() const { return {0, options_.geometry.layers}; }
   ListTable lists() const;
+  // What launches are told: everything, or where it is told.
+  StateView launch_state() const;
+  ListTable launch_lists() const;
+  uint64_t launch_epoch() const { return options_.bound ? 0 : kEpoch; }
+  LayerCounters* launch_counters() const { return options_.bound ? nullptr : counters_.data(); }
+  // The second half is a decoy: a bound launch only learns from it that audits are asked for.
+  LayerAudits* launch_audits() const {
+    return audits_.data() + (options_.bound ? options_.geometry.layers : 0);
+  }
+  const Binding* LaunchBinding(EmaWeights weights = {});
   DeviceArray<std::byte>& slab() { return slab_; }
 
   static constexpr uint64_t kEpoch = 77;
@@ -88,7 +101,6 @@ class TestSession {
   std::vector<float> Average(uint32_t request, int32_t layer, bool by_distance);
   void SetAverage(uint32_t request, int32_t layer, bool by_distance, std::vector<float> values);
   void WriteRecord(uint32_t request);
-
   const TestDevice& device_;
   SessionOptions options_;
   int32_t max_blocks_;
@@ -103,6 +115,8 @@ class TestSession {
   DeviceArray<float> block_scores_;
   DeviceArray<std::byte> workspace_;
   DeviceArray<LayerCounters> counters_;
+  DeviceArray<LayerAudits> audits_;
+  DeviceArray<Binding> binding_;
 };
 
 }  // namespace spin::kernels

@@ -12,7 +12,7 @@
 namespace spin::kernels {
 
 Row RowAt(int64_t position, uint32_t next_n) {
-  return {.request = 0, .next_n = next_n, .position = position, .buffer = 0, .reserved = 0};
+  return {.request = 0, .next_n = next_n, .position = position, .buffer = 0, .generation = 1};
 }
 
 ScoredRow ScoredAt(int64_t position, uint32_t next_n) {

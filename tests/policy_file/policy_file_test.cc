@@ -19,7 +19,9 @@ std::string WithPolicy(const std::string& policy) {
   return R"({"format": "spin-policy", "version": 1, "policy": {)" + policy + "}}";
 }
 
-std::string RefusalOf(const std::string& json) { return std::string(Parse(json).status().message()); }
+std::string RefusalOf(const std::string& json) {
+  return std::string(Parse(json).status().message());
+}
 
 TEST(PolicyFileTest, WhatWasFormattedIsReadBack) {
   v1::Policy policy;

@@ -36,7 +36,7 @@ class SessionFixture : public ::testing::Test {
   }
 
   std::shared_ptr<SessionRegion> MakeRegion(const dataplane::SessionShape& shape = SmallShape()) {
-    auto region = SessionRegion::Create(slab_.get(), device_.get(), shape);
+    auto region = SessionRegion::Create(slab_.get(), shape);
     EXPECT_TRUE(region.ok()) << region.status();
     return *region;
   }
@@ -56,8 +56,8 @@ class SessionFixture : public ::testing::Test {
   uint64_t used() const { return slab_->extents().used(); }
 
   TempFolder folder_;
-  std::unique_ptr<Slab> slab_ = *Slab::CreateInSharedMemory(folder_.path(), kSlabBytes);
   std::unique_ptr<kernels::Device> device_ = kernels::MakeCpuDevice();
+  std::unique_ptr<Slab> slab_ = *Slab::Create(device_.get(), folder_.path(), kSlabBytes);
   Quarantine quarantine_{absl::Hours(1)};
   SessionTable sessions_{&quarantine_};
 };

@@ -71,7 +71,7 @@ class StepExecutorTest : public SessionFixture {
 
   std::shared_ptr<Session> session_ = MakeSession();
   std::shared_ptr<Request> request_;
-  StepExecutor executor_{absl::Milliseconds(1)};
+  StepExecutor executor_{absl::Milliseconds(1), kernels::Stream{}};
 };
 
 TEST_F(StepExecutorTest, AFirstStepMakesTheNextList) {

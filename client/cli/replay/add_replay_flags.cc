@@ -16,6 +16,17 @@ namespace {
 void AddTraceFlags(CLI::App* command, ReplayFlags* flags) {
   command->add_option("--trace", flags->trace, "Recorded trace, a safetensors file (required)")
       ->type_name("FILE");
+  command
+      ->add_option("--then", flags->more_traces,
+                   "Play this trace after it, in the same session; may be given again")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  command->add_option("--requests", flags->requests, "Play each trace N times, as N requests")
+      ->check(IntegerIn(1, 1000000))
+      ->type_name("N");
+  command->add_option("--rounds", flags->rounds, "Play all of that N times")
+      ->check(IntegerIn(1, 1000000))
+      ->type_name("N");
   command->add_option("--topk", flags->topk, "K: slots the indexer keeps, 1 to 2048 (required)")
       ->check(IntegerIn(1, kernels::kMaxTopk))
       ->type_name("K");

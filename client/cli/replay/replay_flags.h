@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "client/cli/command.h"
 #include "spin/options.h"
 #include "spin/v1/policy.pb.h"
@@ -25,8 +26,11 @@ namespace spin::cli {
 struct ReplayFlags {
   CommonFlags common;  // an empty socket means a spind of our own, whatever $SPIN_SOCKET says
   std::string trace;
-  std::string spind;  // program to start; empty: the one beside spinctl
-  int topk = 0;       // K; 0: not given
+  std::vector<std::string> more_traces;  // played after it, in the same session
+  int requests = 1;                      // that play each trace
+  int rounds = 1;                        // of all traces
+  std::string spind;                     // program to start; empty: the one beside spinctl
+  int topk = 0;                          // K; 0: not given
   int block = 64;
   int steps = 0;  // 0: all of the trace
   double sparsity = 0.4;
@@ -56,14 +60,20 @@ void ApplyPolicyFile(const CLI::App& command, ReplayFlags* flags);
 // The rest: INVALID_ARGUMENT names the flag, or the trace if that exceeds a limit of Spin.
 absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& trace);
 
-// Steps to play.
+// Whether the further traces can be of the same model: INVALID_ARGUMENT says why not.
+absl::Status CheckTogether(const ReplayFlags& flags, absl::Span<const trace::Trace> traces);
+
+// Steps of one request.
 int StepsOf(const ReplayFlags& flags, const trace::Trace& trace);
 
-// The session an engine with this model would open.
-SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& trace,
+// Requests in all.
+int RequestsOf(const ReplayFlags& flags);
+
+// The session an engine with this model would open: one request at a time, the longest of them.
+SessionOptions SessionOptionsFor(const ReplayFlags& flags, absl::Span<const trace::Trace> traces,
                                  const std::string& socket, const std::string& client_name);
 
 // Bytes a spind needs for this one session and its one request, with room to spare.
-uint64_t SlabBytesFor(const ReplayFlags& flags, const trace::Trace& trace);
+uint64_t SlabBytesFor(const ReplayFlags& flags, absl::Span<const trace::Trace> traces);
 
 }  // namespace spin::cli

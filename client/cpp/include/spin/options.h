@@ -31,9 +31,9 @@ struct Model {
   int64_t max_slots = 0;    // longest context of a request: 1 to 4194304
 };
 
-// Who decides how many blocks each layer keeps: the sparsity given; spind, with the same total; spind,
-// with the total that holds a miss rate. The last two need audits. With tensor-parallel ranks that
-// must have equal lists, only kFixed will do: each session learns for itself.
+// Who decides how many blocks each layer keeps: the sparsity given; spind, with the same total;
+// spind, with the total that holds a miss rate. The last two need audits. With tensor-parallel
+// ranks that must have equal lists, only kFixed will do: each session learns for itself.
 enum class BudgetMode { kFixed, kCalibrated, kTargetMiss };
 
 // What to change in the policy of spind for this session; unset fields keep spind's value.
@@ -47,7 +47,7 @@ struct PolicyOverrides {
   std::optional<bool> pin_first_block;  // keep block 0 always
   std::optional<bool> enabled;          // false keeps all blocks
   std::optional<BudgetMode> budget_mode;
-  std::optional<double> target_miss;   // of kTargetMiss: mean share of missed top-K slots, in (0, 1)
+  std::optional<double> target_miss;  // of kTargetMiss: mean share of missed top-K slots, in (0, 1)
   std::optional<double> min_sparsity;  // of kTargetMiss: bounds of the total, in [0, 1)
   std::optional<double> max_sparsity;
 };
@@ -60,7 +60,7 @@ struct SessionOptions {
   Executor executor = Executor::kInline;
   std::optional<ElementType> state;  // of the moving averages; unset: spind decides
   ElementType staged_scores = ElementType::kFloat32;  // where scores must outlive their layer
-  std::string device_uuid;  // the engine's GPU; empty: whatever spind serves
+  std::string device_uuid;  // the engine's GPU, "GPU-..."; empty or "CPU": memory of the host
   PolicyOverrides policy;
   bool zero_init = false;   // unobserved entries are 0 instead of -infinity
   std::string client_name;  // for people, at most 128 printable ASCII characters

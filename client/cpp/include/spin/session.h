@@ -56,8 +56,10 @@ constexpr bool IsFallback(Reason reason) {
 }
 
 namespace internal {
-class SessionImpl;
+class DeviceLoopImpl;
 class RequestState;
+class RowPlanner;
+class SessionImpl;
 }  // namespace internal
 
 // A request of the engine. Move-only; closes when destroyed, which never blocks the decode loop.
@@ -78,7 +80,7 @@ class Request {
 
  private:
   friend class Session;
-  friend class internal::SessionImpl;
+  friend class internal::RowPlanner;
   explicit Request(std::shared_ptr<internal::RequestState> state) : state_(std::move(state)) {}
   std::shared_ptr<internal::RequestState> state_;
 };
@@ -182,12 +184,14 @@ class Session {
   absl::Status Extend(const Request& request, int64_t slots);
 
   // Starts a decode step of at most max_requests rows, each naming another request. Reads memory
-  // only: no rpc.
+  // only: no rpc. For scores in memory of the host; on a GPU use spin::DeviceLoop, here all rows
+  // keep all blocks.
   Step BeginStep(absl::Span<const StepRow> rows);
 
   SessionStats stats() const;
 
  private:
+  friend class DeviceLoop;
   explicit Session(std::unique_ptr<internal::SessionImpl> impl);
   std::unique_ptr<internal::SessionImpl> impl_;
 };

@@ -1,0 +1,416 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cpp/device_loop_impl.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/ema.h"
+
+namespace spin::internal {
+namespace {
+
+constexpr kernels::ScoredRow kNoScores = {.request = kernels::kPaddingRow};
+constexpr kernels::Row kNoRow = {.request = kernels::kPaddingRow};
+
+absl::Status Bad(absl::string_view field, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", message));
+}
+
+dataplane::SessionShape ShapeOf(const SessionOptions& options) {
+  return {.geometry = {.layers = options.model.layers,
+                       .block = options.model.block_slots,
+                       .topk = options.model.topk,
+                       .tokens_per_slot = options.model.tokens_per_slot,
+                       .state = options.state == ElementType::kFloat32 ? kernels::Dtype::kF32
+                                                                       : kernels::Dtype::kBF16},
+          .max_slots = options.model.max_slots,
+          .max_requests = options.max_requests,
+          .max_next_n = options.max_next_n,
+          .scores = kernels::Dtype::kF32,
+          .staging = false};
+}
+
+absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
+  if (buffers.block_table == nullptr) return Bad("buffers.block_table", "is null");
+  if (buffers.kept_table == nullptr) return Bad("buffers.kept_table", "is null");
+  if (buffers.kept_slots == nullptr) return Bad("buffers.kept_slots", "is null");
+  if (buffers.table_stride < max_blocks) {
+    return Bad("buffers.table_stride",
+               absl::StrCat(buffers.table_stride, " is less than the ", max_blocks,
+                            " blocks of the longest context"));
+  }
+  return absl::OkStatus();
+}
+
+kernels::ScoreView ViewOf(const DeviceScores& scores) {
+  return {
+      .data = scores.data,
+      .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16,
+      .layer_stride = scores.layer_stride,
+      .row_stride = scores.row_stride,
+      .draft_stride = scores.draft_stride};
+}
+
+kernels::Binding BindingOf(const StepState& step) {
+  if (step.session == nullptr) return {};  // no row names a request then
+  const dataplane::SessionView& view = step.session->view();
+  return {.slab = view.slab,
+          .records = view.records,
+          .counters = view.counters,
+          .audits = view.audits,
+          .headers = view.lists.headers,
+          .blocks = view.lists.blocks,
+          .masks = view.lists.masks,
+          .epoch = view.epoch,
+          .weights = kernels::WeightsOf(step.policy->kernels.decay)};
+}
+
+// What the parameters name is ignored in favour of the binding's; that they name some is not.
+kernels::LayerAudits kAskForAudits;
+
+// Select and Audit may run on streams of their own, so neither uses the other's workspace.
+int64_t SelectBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  return device.SelectWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
+}
+
+int64_t AuditBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  return device.AuditWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
+    SessionImpl* session, const DeviceBuffers& buffers) {
+  const SessionOptions& options = session->options();
+  if (options.executor != spin::Executor::kInline) {
+    return Bad("options.executor", "a device loop needs the inline executor");
+  }
+  if (!options.state.has_value() && options.device_uuid != kernels::kCpuUuid) {
+    return Bad("options.state", "must be set, so that kernels fit whatever spind comes");
+  }
+  const dataplane::SessionShape shape = ShapeOf(options);
+  if (absl::Status status = CheckBuffers(buffers, shape.max_blocks()); !status.ok()) return status;
+  auto local = DeviceOf(options.device_uuid.empty() ? kernels::kCpuUuid : options.device_uuid);
+  if (!local.ok()) return local.status();
+  kernels::Device& device = *(*local)->device;
+  auto control = ControlBlock::Create(&device, options.max_requests);
+  if (!control.ok()) return control.status();
+  auto in_flight = InFlight::Create(&device);
+  if (!in_flight.ok()) return in_flight.status();
+  auto workspace = device.Allocate(SelectBytes(device, shape) + AuditBytes(device, shape));
+  if (!workspace.ok()) return workspace.status();
+  auto unserved = device.Allocate(sizeof(uint32_t));
+  if (!unserved.ok()) return unserved.status();
+  auto unserved_on_host = device.AllocateHost(sizeof(uint32_t));
+  if (!unserved_on_host.ok()) return unserved_on_host.status();
+  *reinterpret_cast<uint32_t*>(unserved_on_host->get()) = 0;
+  absl::Status zeroed = device.Zero(unserved->get(), sizeof(uint32_t), (*local)->stream);
+  zeroed.Update(device.Synchronize((*local)->stream));
+  if (!zeroed.ok()) return zeroed;
+  return std::unique_ptr<DeviceLoopImpl>(new DeviceLoopImpl(
+      session, buffers, *std::move(local), shape, *std::move(control), *std::move(in_flight),
+      *std::move(workspace), *std::move(unserved), *std::move(unserved_on_host)));
+}
+
+DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
+                               std::shared_ptr<const LocalDevice> local,
+                               const dataplane::SessionShape& shape, ControlBlock control,
+                               std::unique_ptr<InFlight> in_flight,
+                               kernels::DeviceMemory workspace, kernels::DeviceMemory unserved,
+                               kernels::DeviceMemory unserved_on_host)
+    : session_(session),
+      buffers_(buffers),
+      local_(std::move(local)),
+      shape_(shape),
+      planner_(session->options(), &session->link()),
+      control_(std::move(control)),
+      in_flight_(std::move(in_flight)),
+      workspace_(std::move(workspace)),
+      unserved_(std::move(unserved)),
+      unserved_on_host_(std::move(unserved_on_host)) {
+  step_.rows.resize(shape_.max_requests);
+  step_.scored.reserve(shape_.max_requests);
+  step_.audited.reserve(shape_.max_requests);
+  step_.next.reserve(shape_.max_requests);
+  session_->link().SetHousekeeping([held = in_flight_.get()] { return held->Release(); });
+}
+
+DeviceLoopImpl::~DeviceLoopImpl() {
+  session_->link().SetHousekeeping(nullptr);
+  (void)device().Synchronize(local_->stream);
+}
+
+absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
+  if (static_cast<int>(rows.size()) > shape_.max_requests) {
+    return Bad("rows", absl::StrCat(rows.size(), " are more than max_requests, ",
+                                    shape_.max_requests));
+  }
+  if (step_.active) {
+    if (absl::Status status = Abandon(stream); !status.ok()) return status;
+  }
+  CountUnserved();
+  planner_.Begin(rows, session_->in_owner_process() ? session_->link().current() : nullptr, step_);
+  for (int r = 0; r < step_.row_count; ++r) {
+    const StepRowState& row = step_.rows[r];
+    if (row.blocks == 0 || rows[r].next_n != static_cast<int>(row.next_n)) {
+      step_.active = false;
+      return Bad(absl::StrCat("rows[", r, "]"),
+                 "position or next_n is out of the range that the session was created for");
+    }
+    session_->counts().CountRow(row.reason);
+  }
+  session_->counts().CountStep();
+  accepted_ = !has_drafts();
+  auto to = control_.Edit(stream);
+  if (!to.ok()) return to.status();
+  *to->binding = BindingOf(step_);
+  if (step_.policy != nullptr) *to->policy = step_.policy->kernels;
+  WriteRows(*to);
+  if (has_drafts()) {
+    // Nothing is observed until the verdict is known.
+    std::fill_n(to->scored, shape_.max_requests, kNoScores);
+    std::fill_n(to->audited, shape_.max_requests, kNoScores);
+    std::fill_n(to->next, shape_.max_requests, kNoRow);
+  } else {
+    WriteScored(*to);
+  }
+  return control_.Send(stream);
+}
+
+// Rows whose lists are compacted; all others keep all blocks, or have no slots.
+void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
+  for (int r = 0; r < shape_.max_requests; ++r) {
+    to.rows[r] = kNoRow;
+    if (r >= step_.row_count) continue;
+    const StepRowState& row = step_.rows[r];
+    to.rows[r].next_n = row.next_n;
+    to.rows[r].position = row.position;
+    if (!row.sparse()) continue;
+    to.rows[r].request = row.binding.index;
+    to.rows[r].buffer = row.buffer;
+    to.rows[r].generation = row.binding.generation;
+  }
+}
+
+void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
+  step_.audited.clear();
+  planner_.PlanNext(step_);
+  std::fill_n(to.scored, shape_.max_requests, kNoScores);
+  std::fill_n(to.audited, shape_.max_requests, kNoScores);
+  std::fill_n(to.next, shape_.max_requests, kNoRow);
+  for (int r = 0; r < step_.row_count; ++r) {
+    const StepRowState& row = step_.rows[r];
+    if (!row.observe) continue;
+    to.scored[r] = {.request = row.binding.index,
+                    .next_n = row.next_n,
+                    .position = row.position,
+                    .accepted = row.accepted,
+                    .buffer = row.buffer,
+                    .coverage = row.coverage(),
+                    .score_row = static_cast<uint32_t>(r)};
+    if (row.reason != Reason::kAudit) continue;
+    to.audited[r] = to.scored[r];
+    step_.audited.push_back(to.scored[r]);
+  }
+  for (size_t i = 0; i < step_.next.size(); ++i) to.next[i] = step_.next[i];
+}
+
+RowPlan DeviceLoopImpl::plan(int row) const {
+  if (!step_.active || row < 0 || row >= step_.row_count) return {false, Reason::kInvalid};
+  return {step_.rows[row].sparse(), step_.rows[row].reason};
+}
+
+absl::Status DeviceLoopImpl::Accept(const EndOptions& verdict, kernels::Stream stream) {
+  if (!step_.active) return absl::FailedPreconditionError("no step is in progress");
+  if (!has_drafts()) {
+    return absl::FailedPreconditionError("without drafts (max_next_n 1) there is nothing to accept");
+  }
+  if (!planner_.TakeEndOptions(verdict, step_)) {
+    return Bad("verdict", "accepted or next_n do not fit the rows of the step");
+  }
+  auto to = control_.Edit(stream);
+  if (!to.ok()) return to.status();
+  WriteScored(*to);
+  accepted_ = true;
+  return control_.Send(stream);
+}
+
+absl::Status DeviceLoopImpl::EndStep(kernels::Stream stream) {
+  if (!step_.active) return absl::FailedPreconditionError("no step is in progress");
+  if (!accepted_) return Abandon(stream);
+  absl::Status status = in_flight_->Add(step_, stream);
+  status.Update(device().Copy(unserved_on_host_.get(), unserved_.get(), sizeof(uint32_t), stream));
+  if (step_.session != nullptr) planner_.UpdateHistories(step_);
+  for (int r = 0; r < step_.row_count; ++r) {
+    if (!step_.rows[r].observe) session_->counts().CountUnobserved(step_.rows[r].blocks);
+  }
+  Finish();
+  return status;
+}
+
+// The step's launches may have been enqueued all the same.
+absl::Status DeviceLoopImpl::Abandon(kernels::Stream stream) {
+  absl::Status status = in_flight_->Add(step_, stream);
+  planner_.Forget(step_);
+  Finish();
+  return status;
+}
+
+void DeviceLoopImpl::Finish() {
+  for (int r = 0; r < step_.row_count; ++r) step_.rows[r].request = nullptr;
+  step_.active = false;
+  step_.session = nullptr;
+  step_.policy = nullptr;
+}
+
+// Lists that were promised and did not serve: their rows kept all blocks after all. Reported per
+// row, though each layer decides for itself.
+void DeviceLoopImpl::CountUnserved() {
+  const uint32_t now =
+      std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(unserved_on_host_.get())).load();
+  const auto layers = static_cast<uint32_t>(shape_.geometry.layers);
+  for (; now - unserved_counted_ >= layers; unserved_counted_ += layers) {
+    session_->counts().CountStale();
+  }
+}
+
+absl::Status DeviceLoopImpl::CheckRows(int rows) const {
+  if (rows >= 1 && rows <= shape_.max_requests) return absl::OkStatus();
+  return Bad("rows", absl::StrCat(rows, " is not in 1 to ", shape_.max_requests));
+}
+
+absl::Status DeviceLoopImpl::CheckLayers(Layers layers) const {
+  const int all = shape_.geometry.layers;
+  if (layers.first >= 0 && layers.count >= 1 && layers.count <= all - layers.first) {
+    return absl::OkStatus();
+  }
+  return Bad("layers", absl::StrCat(layers.first, " + ", layers.count, " is not within ", all));
+}
+
+absl::Status DeviceLoopImpl::CheckScores(const DeviceScores& scores) const {
+  if (scores.data == nullptr) return Bad("scores.data", "is null");
+  if (scores.layer_stride >= 0 && scores.row_stride >= 0 && scores.draft_stride >= 0) {
+    return absl::OkStatus();
+  }
+  return Bad("scores", "a stride is negative");
+}
+
+// Where a launch finds lists it learns from the binding; here is only their shape.
+kernels::ListTable DeviceLoopImpl::BoundLists() const {
+  return {nullptr,
+          nullptr,
+          nullptr,
+          shape_.max_requests,
+          shape_.geometry.layers,
+          shape_.max_blocks()};
+}
+
+absl::Status DeviceLoopImpl::Compact(int rows, kernels::Stream stream) {
+  if (absl::Status status = CheckRows(rows); !status.ok()) return status;
+  return device().Compact({.geometry = shape_.geometry,
+                           .layers = {0, shape_.geometry.layers},
+                           .rows = control_.on_device().rows,
+                           .row_count = rows,
+                           .epoch = 0,
+                           .lists = BoundLists(),
+                           .block_table = buffers_.block_table,
+                           .table_stride = buffers_.table_stride,
+                           .next_n_stride = shape_.max_next_n,
+                           .kept_table = buffers_.kept_table,
+                           .kept_slots = buffers_.kept_slots,
+                           .kept_blocks = buffers_.kept_blocks,
+                           .unserved = reinterpret_cast<int32_t*>(unserved_.get()),
+                           .binding = control_.on_device().binding},
+                          stream);
+}
+
+absl::Status DeviceLoopImpl::Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
+                                   kernels::Stream stream) {
+  absl::Status status = CheckRows(rows);
+  status.Update(CheckLayers({layer, 1}));
+  if (buffers_.kept_blocks == nullptr) {
+    status.Update(absl::FailedPreconditionError("buffers.kept_blocks: Remap needs it"));
+  }
+  if (topk == nullptr || topk_stride < 1) status.Update(Bad("topk", "is null or has no stride"));
+  if (!status.ok()) return status;
+  // The kernel steps over whole layers; the engine has one.
+  const int64_t layer_entries = int64_t{rows} * shape_.max_next_n * topk_stride;
+  return device().Remap({.geometry = shape_.geometry,
+                         .layers = {layer, 1},
+                         .rows = control_.on_device().rows,
+                         .row_count = rows,
+                         .kept_blocks = buffers_.kept_blocks,
+                         .table_stride = buffers_.table_stride,
+                         .next_n_stride = shape_.max_next_n,
+                         .topk_stride = topk_stride,
+                         .topk = topk - layer * layer_entries},
+                        stream);
+}
+
+absl::Status DeviceLoopImpl::Audit(Layers layers, const DeviceScores& scores, int rows,
+                                   kernels::Stream stream) {
+  absl::Status status = CheckRows(rows);
+  status.Update(CheckLayers(layers));
+  status.Update(CheckScores(scores));
+  if (!status.ok()) return status;
+  return device().Audit({.geometry = shape_.geometry,
+                         .state = {},
+                         .layers = {layers.first, layers.count},
+                         .rows = control_.on_device().audited,
+                         .row_count = rows,
+                         .epoch = 0,
+                         .lists = BoundLists(),
+                         .scores = ViewOf(scores),
+                         .counters = nullptr,
+                         .audits = &kAskForAudits,
+                         .workspace = workspace_.get() + SelectBytes(device(), shape_),
+                         .results = nullptr,
+                         .binding = control_.on_device().binding},
+                        stream);
+}
+
+absl::Status DeviceLoopImpl::Observe(Layers layers, const DeviceScores& scores, int rows,
+                                     kernels::Stream stream) {
+  absl::Status status = CheckRows(rows);
+  status.Update(CheckLayers(layers));
+  status.Update(CheckScores(scores));
+  if (!status.ok()) return status;
+  return device().Observe({.geometry = shape_.geometry,
+                           .state = {},
+                           .layers = {layers.first, layers.count},
+                           .rows = control_.on_device().scored,
+                           .row_count = rows,
+                           .max_next_n = shape_.max_next_n,
+                           .max_blocks = shape_.max_blocks(),
+                           .epoch = 0,
+                           .lists = BoundLists(),
+                           .scores = ViewOf(scores),
+                           .weights = {},
+                           .counters = nullptr,
+                           .binding = control_.on_device().binding},
+                          stream);
+}
+
+absl::Status DeviceLoopImpl::Select(int rows, kernels::Stream stream) {
+  if (absl::Status status = CheckRows(rows); !status.ok()) return status;
+  return device().Select({.geometry = shape_.geometry,
+                          .state = {},
+                          .layers = {0, shape_.geometry.layers},
+                          .rows = control_.on_device().next,
+                          .row_count = rows,
+                          .max_blocks = shape_.max_blocks(),
+                          .layer_stride = 0,
+                          .block_scores = nullptr,
+                          .policy = control_.on_device().policy,
+                          .epoch = 0,
+                          .lists = BoundLists(),
+                          .workspace = workspace_.get(),
+                          .binding = control_.on_device().binding},
+                         stream);
+}
+
+}  // namespace spin::internal

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/use_cuda_device.h"
+
+#include <cuda.h>
+
+namespace spin::kernels {
+namespace {
+
+bool ThreadHasContext() {
+  using GetCurrent = decltype(cuCtxGetCurrent);
+  static GetCurrent* const get_current = [] {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result;
+    const cudaError_t error = cudaGetDriverEntryPointByVersion("cuCtxGetCurrent", &found, 12000,
+                                                               cudaEnableDefault, &result);
+    return error == cudaSuccess ? reinterpret_cast<GetCurrent*>(found) : nullptr;
+  }();
+  CUcontext context = nullptr;
+  return get_current != nullptr && get_current(&context) == CUDA_SUCCESS && context != nullptr;
+}
+
+}  // namespace
+
+UseCudaDevice::UseCudaDevice(int ordinal) {
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+  error_ = cudaGetDevice(&caller_);
+  if (error_ != cudaSuccess) return;
+  const bool had_context = ThreadHasContext();
+  if (caller_ == ordinal && had_context) return;
+  error_ = cudaSetDevice(ordinal);
+  restore_ = error_ == cudaSuccess && had_context;
+}
+
+UseCudaDevice::~UseCudaDevice() {
+  if (restore_) (void)cudaSetDevice(caller_);
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+}
+
+}  // namespace spin::kernels

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "spin/device_loop.h"
+
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/device_engine.h"
+#include "tests/client/session_fixture.h"
+
+namespace spin {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The decode loop on a device, through one captured graph, beside the host's: the same lists in
+// every step.
+class DeviceLoopTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    backend_ = MakeEngineBackend();
+    if (backend_ == nullptr) GTEST_SKIP() << "this machine has no such device";
+  }
+
+  server::Config DeviceConfig() {
+    const std::string uuid = backend_->device_uuid();
+    server::Config config = SpindConfig();
+    config.socket = folder_.File("device");
+    config.device = uuid == "CPU" ? "cpu" : absl::StrCat("cuda:", uuid);
+    return config;
+  }
+
+  void StartDeviceSpind() {
+    device_spind_.reset();
+    auto spind = server::Spind::Start(DeviceConfig());
+    ASSERT_TRUE(spind.ok()) << spind.status();
+    device_spind_ = *std::move(spind);
+  }
+
+  SessionOptions DeviceOptions() {
+    SessionOptions options = Options();
+    options.socket = folder_.File("device");
+    options.device_uuid = backend_->device_uuid();
+    options.state = ElementType::kBFloat16;
+    return options;
+  }
+
+  std::vector<int32_t> AllBlocks(int64_t slots) {
+    std::vector<int32_t> all((slots + 63) / 64);
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    return all;
+  }
+
+  // Whole lives of requests that grow over page borders, enter and leave, in one batch.
+  void ExpectAgreement(ElementType state, int steps) {
+    StartSpind();
+    StartDeviceSpind();
+    SessionOptions host_options = Options();
+    host_options.state = state;
+    host_options.policy.exploration = 0.1;
+    host_options.policy.audit_every = 7;
+    host_options.policy.seed = 99;
+    SessionOptions device_options = host_options;
+    device_options.socket = folder_.File("device");
+    device_options.device_uuid = backend_->device_uuid();
+    const auto host = Open(host_options);
+    const auto device = Open(device_options);
+    ToyEngine host_engine = Engine();
+    DeviceEngine device_engine(backend_.get(), device.get(), device_options);
+
+    struct Life {
+      Request on_host;
+      Request on_device;
+      int64_t position;
+      int64_t end;
+      int next_n = 1;
+    };
+    std::mt19937_64 random(5);
+    const auto below = [&](int64_t bound) { return static_cast<int64_t>(random() % bound); };
+    std::vector<Life> lives;
+    for (int step = 0, born = 0; step < steps; ++step) {
+      SCOPED_TRACE(::testing::Message() << "step " << step);
+      while (lives.size() < 4 && (lives.empty() || below(8) == 0)) {
+        const std::string key = absl::StrCat("request ", born++);
+        // Many begin shortly before a page ends.
+        const int64_t start = below(2) == 0 ? 4096 * (1 + below(2)) - 20 : 200 + below(3000);
+        const int64_t slots = start + 600;
+        lives.push_back({host->OpenRequest(key, slots), device->OpenRequest(key, slots), start,
+                         start + 40 + below(200)});
+        ASSERT_TRUE(lives.back().on_device.status().ok()) << lives.back().on_device.status();
+      }
+      std::shuffle(lives.begin(), lives.end(), random);
+      std::vector<StepRow> host_rows, device_rows;
+      std::vector<int> accepted, next_n;
+      for (Life& life : lives) {
+        host_rows.push_back({&life.on_host, life.position, life.next_n});
+        device_rows.push_back({&life.on_device, life.position, life.next_n});
+        accepted.push_back(1 + static_cast<int>(below(life.next_n)));
+        next_n.push_back(1 + static_cast<int>(below(max_next_n_)));
+      }
+      const EndOptions end = {.accepted = accepted, .next_n = next_n};
+      const auto expected = host_engine.RunStep(*host, host_rows, end);
+      const auto lists = device_engine.RunStep(device_rows, end);
+      ASSERT_EQ(device_engine.reasons(), host_engine.reasons());
+      ASSERT_EQ(lists, expected);
+      for (size_t r = 0; r < lives.size(); ++r) {
+        lives[r].position += accepted[r];
+        lives[r].next_n = next_n[r];
+      }
+      lives.erase(std::remove_if(lives.begin(), lives.end(),
+                                 [](const Life& life) { return life.position >= life.end; }),
+                  lives.end());
+    }
+    const SessionStats stats = device->stats();
+    EXPECT_GT(stats.rows_by_reason[static_cast<int>(Reason::kNone)], steps);
+    EXPECT_GT(stats.rows_by_reason[static_cast<int>(Reason::kAudit)], 0);
+    EXPECT_EQ(stats.rows_by_reason[static_cast<int>(Reason::kStale)], 0);
+  }
+
+  std::unique_ptr<EngineBackend> backend_;
+  std::unique_ptr<server::Spind> device_spind_;
+};
+
+TEST_F(DeviceLoopTest, OneGraphServesAThousandSteps) { ExpectAgreement(ElementType::kBFloat16, 1000); }
+
+TEST_F(DeviceLoopTest, OneGraphServesFp32State) { ExpectAgreement(ElementType::kFloat32, 150); }
+
+TEST_F(DeviceLoopTest, DraftsAreCommittedAfterTheVerdict) {
+  max_next_n_ = 4;
+  ExpectAgreement(ElementType::kBFloat16, 150);
+}
+
+TEST_F(DeviceLoopTest, WithoutSpindAllBlocksAreKeptAndTheGraphIsSparseOnceItComes) {
+  const SessionOptions options = DeviceOptions();
+  const auto session = *Session::Create(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  int64_t position = 4000;
+  EXPECT_THAT(engine.RunStep({{&request, position}}), Each(ElementsAre(AllBlocks(position + 1))));
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNoSidecar));
+
+  StartDeviceSpind();
+  ASSERT_TRUE(session->WaitUntilReady(absl::Seconds(20)).ok());
+  ASSERT_TRUE(Eventually([&] { return request.status().ok(); }));
+  engine.RunStep({{&request, ++position}});
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kCold));
+  EXPECT_THAT(engine.RunStep({{&request, ++position}}), Each(ElementsAre(::testing::SizeIs(32))));
+}
+
+TEST_F(DeviceLoopTest, GoesOnThroughARestart) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  int64_t position = 4000;
+  for (int step = 0; step < 3; ++step) engine.RunStep({{&request, position++}});
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone));
+
+  // It ends while a step is under way: what was begun is finished over the old mapping.
+  engine.Begin({{&request, position}});
+  engine.Replay();
+  device_spind_.reset();
+  engine.End({{&request, position}});
+  engine.Synchronize();
+  ++position;
+  ASSERT_TRUE(Eventually([&] { return !session->status().ok(); }));
+  EXPECT_THAT(engine.RunStep({{&request, position}}), Each(ElementsAre(AllBlocks(position + 1))));
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNoSidecar));
+
+  StartDeviceSpind();
+  ASSERT_TRUE(Eventually([&] { return session->status().ok() && request.status().ok(); }));
+  engine.RunStep({{&request, ++position}});
+  EXPECT_THAT(engine.RunStep({{&request, ++position}}), Each(ElementsAre(::testing::SizeIs(32))));
+}
+
+TEST_F(DeviceLoopTest, AbandonedStepIsNotObserved) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  engine.RunStep({{&request, 4000}});
+  engine.Begin({{&request, 4001}});  // and nothing more
+  EXPECT_THAT(engine.RunStep({{&request, 4002}}), Each(ElementsAre(AllBlocks(4003))));
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kCold));
+  engine.RunStep({{&request, 4003}});
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone));
+}
+
+TEST_F(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
+  slab_bytes_ = 24 << 20;
+  StartDeviceSpind();
+  SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  for (int life = 0; life < 50; ++life) {  // far more than fit at a time
+    Request request = session->OpenRequest(absl::StrCat("r", life), 16384);
+    ASSERT_TRUE(Eventually([&] { return request.status().ok(); })) << request.status();
+    engine.RunStep({{&request, 4000}});
+  }
+}
+
+TEST_F(DeviceLoopTest, BadArgumentsAreNamed) {
+  StartDeviceSpind();
+  SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceLoop& loop = engine.loop();
+  void* const stream = backend_->stream();
+  Request request = session->OpenRequest("a", 5000);
+  const auto said = [](const absl::Status& status) { return std::string(status.message()); };
+  EXPECT_THAT(said(DeviceLoop::Create(session.get(), {}).status()), HasSubstr("block_table"));
+  EXPECT_THAT(said(loop.BeginStep({{&request, kMaxSlots}}, stream)), HasSubstr("rows[0]"));
+  EXPECT_THAT(said(loop.BeginStep({{&request, 10, 2}}, stream)), HasSubstr("rows[0]"));
+  EXPECT_THAT(said(loop.BeginStep(std::vector<StepRow>(5), stream)), HasSubstr("max_requests"));
+  EXPECT_THAT(said(loop.Compact(0, stream)), HasSubstr("rows"));
+  EXPECT_THAT(said(loop.Observe({1, 2}, {.data = &request}, 1, stream)), HasSubstr("layers"));
+  EXPECT_THAT(said(loop.Observe({0, 1}, {}, 1, stream)), HasSubstr("scores.data"));
+  EXPECT_THAT(said(loop.Remap(0, nullptr, 1, 1, stream)), HasSubstr("topk"));
+  EXPECT_EQ(loop.EndStep(stream).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace spin

@@ -1,0 +1,223 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/device_engine.h"
+#include "tests/client/session_fixture.h"
+
+extern char** environ;
+
+namespace spin {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// Programs that lie beside this one.
+std::string Program(const std::string& name) {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
+}
+
+pid_t Spawn(std::vector<std::string> argv) {
+  std::vector<char*> raw;
+  for (std::string& argument : argv) raw.push_back(argument.data());
+  raw.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+  execve(raw[0], raw.data(), environ);
+  _exit(127);
+}
+
+// The engine here, spind in a process of its own, which may be killed at any moment.
+class TwoProcessesTest : public SessionFixture {
+ protected:
+  void SetUp() override {
+    backend_ = MakeEngineBackend();
+    if (backend_ == nullptr) GTEST_SKIP() << "this machine has no such device";
+  }
+  void TearDown() override { Kill(); }
+
+  void Start() {
+    const std::string uuid = backend_->device_uuid();
+    std::vector<std::string> argv = launcher_;
+    argv.insert(argv.end(),
+                {Program("spind"), "--socket", folder_.File("s"), "--device",
+                 uuid == "CPU" ? "cpu" : absl::StrCat("cuda:", uuid), "--slab-bytes", "64MiB",
+                 "--shm-dir", folder_.path(), "--admin-address", "127.0.0.1:0", "--sparsity", "0.5",
+                 "--audit-every", "0", "--log-level", "warn"});
+    spind_pid_ = Spawn(std::move(argv));
+  }
+  // Whether spind can be put into namespaces of its own, which only matter on a GPU.
+  bool CanUnshare() const { return geteuid() == 0 && backend_->device_uuid() != "CPU"; }
+  void Kill() {
+    if (spind_pid_ <= 0) return;
+    kill(spind_pid_, SIGKILL);
+    waitpid(spind_pid_, nullptr, 0);
+    spind_pid_ = -1;
+  }
+  int Spinctl(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), Program("spinctl"));
+    arguments.insert(arguments.end(), {"--socket", folder_.File("s")});
+    int status = -1;
+    waitpid(Spawn(arguments), &status, 0);
+    return WEXITSTATUS(status);
+  }
+
+  SessionOptions EngineOptions() {
+    SessionOptions options = Options();
+    options.device_uuid = backend_->device_uuid();
+    options.state = ElementType::kBFloat16;
+    return options;
+  }
+
+  // The engine's whole start, as the others of its steps use it.
+  void StartEngine() {
+    Start();
+    session_ = Open(EngineOptions());
+    engine_ = std::make_unique<DeviceEngine>(backend_.get(), session_.get(), EngineOptions());
+    request_ = session_->OpenRequest("a", 8000);
+    ASSERT_TRUE(request_.status().ok()) << request_.status();
+    for (int step = 0; step < 3; ++step) RunStep();
+    ASSERT_THAT(lists_, Each(ElementsAre(SizeIs(32))));
+  }
+
+  void RunStep() {
+    lists_ = engine_->RunStep({{&request_, position_}});
+    ++position_;
+  }
+  // As many blocks as there are, in every layer.
+  bool AllKept() const {
+    for (const auto& layer : lists_) {
+      if (layer[0].size() != static_cast<size_t>((position_ + 63) / 64)) return false;
+    }
+    return true;
+  }
+
+  void ExpectSparseAgain() {
+    ASSERT_TRUE(Eventually([&] { return session_->status().ok() && request_.status().ok(); }))
+        << session_->status();
+    RunStep();
+    EXPECT_THAT(engine_->reasons(), ElementsAre(AnyOf(Reason::kCold, Reason::kNone)));
+    RunStep();
+    EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNone));
+    EXPECT_THAT(lists_, Each(ElementsAre(SizeIs(32))));
+  }
+
+  std::unique_ptr<EngineBackend> backend_;
+  std::vector<std::string> launcher_;  // a program that starts spind
+  pid_t spind_pid_ = -1;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<DeviceEngine> engine_;
+  Request request_;
+  int64_t position_ = 4000;
+  DeviceEngine::Lists lists_;
+};
+
+TEST_F(TwoProcessesTest, KilledIdleAndRestartedManyTimes) {
+  StartEngine();
+  for (int life = 0; life < 3; ++life) {
+    Kill();
+    ASSERT_TRUE(Eventually([&] { return !session_->status().ok(); }));
+    for (int step = 0; step < 5; ++step) {
+      RunStep();
+      EXPECT_TRUE(AllKept());
+      EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNoSidecar));
+    }
+    Start();
+    ExpectSparseAgain();
+  }
+  EXPECT_GE(session_->stats().reconnects, 3u);
+}
+
+// What was enqueued goes on over the dead process's memory, which the engine's mapping keeps alive.
+TEST_F(TwoProcessesTest, KilledMidStep) {
+  StartEngine();
+  engine_->Begin({{&request_, position_}});
+  backend_->Stall(absl::Milliseconds(300));
+  engine_->Replay();
+  engine_->End({{&request_, position_}});
+  Kill();
+  engine_->Synchronize();
+  ++position_;
+  ASSERT_TRUE(Eventually([&] { return !session_->status().ok(); }));
+  RunStep();
+  EXPECT_TRUE(AllKept());
+  EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNoSidecar));
+  Start();
+  ExpectSparseAgain();
+}
+
+TEST_F(TwoProcessesTest, OffSwitchTurnsTheCapturedGraphToAllBlocks) {
+  StartEngine();
+  ASSERT_EQ(Spinctl({"policy", "set", "--all", "--disable"}), 0);
+  ASSERT_TRUE(Eventually([&] {
+    RunStep();
+    return engine_->reasons()[0] == Reason::kOff;
+  }));
+  EXPECT_TRUE(AllKept());
+  ASSERT_EQ(Spinctl({"policy", "set", "--all", "--enable"}), 0);
+  ASSERT_TRUE(Eventually([&] {
+    RunStep();
+    return engine_->reasons()[0] == Reason::kNone;
+  }));
+  EXPECT_THAT(lists_, Each(ElementsAre(SizeIs(::testing::Lt(34)))));
+}
+
+TEST_F(TwoProcessesTest, EngineIsBuiltOnAThreadThatKnowsNoDevice) {
+  std::thread([this] { StartEngine(); }).join();
+  std::thread([this] { RunStep(); }).join();
+  EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNone));
+}
+
+TEST_F(TwoProcessesTest, AnotherDeviceIsRefusedByName) {
+  Start();
+  SessionOptions options = EngineOptions();
+  options.device_uuid = "GPU-00000000-0000-0000-0000-000000000000";
+  const auto session = *Session::Create(options);
+  ASSERT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(session->status()); }))
+      << session->status();
+  EXPECT_THAT(std::string(session->status().message()), ::testing::HasSubstr("same GPU"));
+}
+
+TEST_F(TwoProcessesTest, ShmOfItsOwnIsNoHindrance) {
+  if (!CanUnshare()) GTEST_SKIP() << "needs root and a GPU";
+  launcher_ = {"/usr/bin/unshare", "--mount", "/bin/sh", "-c",
+               "mount -t tmpfs none /dev/shm && exec \"$0\" \"$@\""};
+  StartEngine();
+}
+
+// Both are process 1 of their pid namespaces, as in two containers of a pod.
+TEST_F(TwoProcessesTest, DISABLED_EqualPids) {
+  launcher_ = {"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
+  Start();
+  const auto session = *Session::Create(EngineOptions());
+  ASSERT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(session->status()); }))
+      << session->status();
+  EXPECT_THAT(std::string(session->status().message()),
+              ::testing::HasSubstr("shareProcessNamespace"));
+}
+
+TEST_F(TwoProcessesTest, EqualPidsAreNamed) {
+  if (!CanUnshare()) GTEST_SKIP() << "needs root and a GPU";
+  int status = -1;
+  waitpid(Spawn({"/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc",
+                 Program("spin_client_gpu_test"), "--gtest_also_run_disabled_tests",
+                 "--gtest_filter=*DISABLED_EqualPids"}),
+          &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace spin
