@@ -44,6 +44,9 @@ class Evaluator {
     if (status.ok() && studies.exploration) {
       status = Turn(&kernels::Policy::exploration, options_.explorations, &evaluation_.exploration);
     }
+    if (status.ok() && studies.audits) {
+      status = Turn(&kernels::Policy::audit_every, options_.audits, &evaluation_.audits);
+    }
     if (status.ok() && studies.decay) {
       status = Turn(&kernels::Policy::decay, options_.decays, &evaluation_.decay);
     }
@@ -133,14 +136,16 @@ class Evaluator {
   }
 
   // Spin with one knob of the policy turned.
-  absl::Status Turn(double kernels::Policy::*knob, const std::vector<double>& values,
+  template <typename Value>
+  absl::Status Turn(Value kernels::Policy::*knob, const std::vector<Value>& values,
                     std::vector<Measured>* table) {
     std::vector<Entry> entries;
     for (const double target : options_.sparsities) {
-      for (const double value : values) {
+      for (const Value value : values) {
         kernels::Policy policy = PolicyAt(target);
         policy.*knob = value;
-        entries.push_back({{"", value, target, {}}, MakeTrial(FindPredictor(kSpin)->make, policy)});
+        entries.push_back({{"", static_cast<double>(value), target, {}},
+                           MakeTrial(FindPredictor(kSpin)->make, policy)});
       }
     }
     return WalkTable(std::move(entries), {}, table);
@@ -219,7 +224,7 @@ absl::Status CheckOptions(const trace::Trace& trace, const EvaluationOptions& op
 
 int EvaluationWalks(const EvaluationOptions& options) {
   const Studies& studies = options.studies;
-  return 1 + studies.pooling + studies.exploration + studies.decay +
+  return 1 + studies.pooling + studies.exploration + studies.audits + studies.decay +
          (studies.drafts ? kernels::kMaxNextN - 1 : 0);
 }
 

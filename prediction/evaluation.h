@@ -22,6 +22,7 @@ struct Studies {
   bool signals = true;      // agreement of full-information signals
   bool pooling = true;      // A0, A1, A2
   bool exploration = true;  // shares drawn at random
+  bool audits = true;       // steps that score everything
   bool decay = true;        // alpha
   bool drafts = true;       // multi-token prediction
 };
@@ -34,6 +35,7 @@ struct EvaluationOptions {
   // One budget for each layer: one more setting beside the uniform ones. Empty: none.
   std::vector<double> layer_sparsity;
   std::vector<double> explorations = {0, 0.02, 0.05, 0.1};
+  std::vector<uint32_t> audits = {0, 128, 64, 32, 16};  // one step in so many; 0: none
   std::vector<double> decays = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9};
   std::vector<double> draft_sparsities = {0.4, 0.6};
   std::vector<double> acceptances = {1, 0.7, 0};
@@ -50,7 +52,7 @@ struct EvaluationOptions {
 // One row of a table: a predictor, or Spin with one knob turned, at one target sparsity.
 struct Measured {
   std::string name;         // of the predictor or pooling; empty for the knobs
-  double knob = 0;          // exploration or alpha
+  double knob = 0;          // exploration, audit_every or alpha
   double target = 0;        // sparsity; NaN: layer_sparsity
   MissSummary miss;
 };
@@ -72,7 +74,7 @@ struct Evaluation {
   int steps = 0;
   int slots = 0;  // context of the last step
   std::vector<MeasuredSignal> signals;
-  std::vector<Measured> predictors, pooling, exploration, decay;
+  std::vector<Measured> predictors, pooling, exploration, audits, decay;
   std::vector<MeasuredDrafts> drafts;
   std::vector<HeatMapLayer> heat_map;  // [layers], if asked for
 };

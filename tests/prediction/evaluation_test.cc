@@ -31,7 +31,7 @@ TEST(EvaluationTest, AgreesWithAnIndependentImplementationOnTheBundledTrace) {
   EvaluationOptions options;
   options.topk = expected["K"];
   options.threads = 2;
-  options.studies = {true, false, false, false, false};
+  options.studies = {true, false, false, false, false, false};
   const auto evaluation = Evaluate(*trace, options, GoOn);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   for (const MeasuredSignal& signal : evaluation->signals) {
@@ -60,7 +60,7 @@ TEST(EvaluationTest, QueryAwareMissesAtMostHalfOfSpin) {
   EvaluationOptions options;
   options.topk = 128;
   options.sparsities = {0.4, 0.6};
-  options.studies = {false, false, false, false, false};
+  options.studies = {false, false, false, false, false, false};
   const auto evaluation = Evaluate(*trace, options, GoOn);
   ASSERT_TRUE(evaluation.ok()) << evaluation.status();
   for (const double target : options.sparsities) {
@@ -88,6 +88,7 @@ TEST(EvaluationTest, EveryStudyHasEveryRow) {
   EXPECT_EQ(evaluation->predictors.size(), 3 * Predictors().size());
   EXPECT_EQ(evaluation->pooling.size(), 3 * Poolings().size());
   EXPECT_EQ(evaluation->exploration.size(), 2 * options.explorations.size());
+  EXPECT_EQ(evaluation->audits.size(), 2 * options.audits.size());
   EXPECT_EQ(evaluation->decay.size(), 2 * options.decays.size());
   EXPECT_EQ(evaluation->drafts.size(), 2u * 3 * 7);
   EXPECT_EQ(evaluation->heat_map.size(), 2u);

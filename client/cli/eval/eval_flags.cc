@@ -17,8 +17,8 @@
 namespace spin::cli {
 namespace {
 
-const std::vector<std::string> kStudies = {"signals", "pooling", "exploration", "alpha",
-                                           "drafts",  "budgets", "none"};
+const std::vector<std::string> kStudies = {"signals", "pooling", "exploration", "audits",
+                                           "alpha",   "drafts",  "budgets",     "none"};
 
 void AddTraceFlags(CLI::App* command, EvalFlags* flags) {
   command->add_option("TRACE", flags->traces, "Recorded traces, safetensors files")
@@ -117,7 +117,7 @@ prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
                                   flags.policy.layer_sparsity().end());
   }
   options.studies = {Asked(flags, "signals"), Asked(flags, "pooling"), Asked(flags, "exploration"),
-                     Asked(flags, "alpha"), Asked(flags, "drafts")};
+                     Asked(flags, "audits"), Asked(flags, "alpha"), Asked(flags, "drafts")};
   options.heat_map = !flags.report.empty();
   return options;
 }

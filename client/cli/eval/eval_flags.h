@@ -28,7 +28,7 @@ struct EvalFlags {
   double target_miss = 0.01;  // of the recommendation
   int topk = 0;               // 0: not given
   int threads = 0;            // 0: one for each core
-  std::vector<std::string> studies = {"signals", "pooling", "exploration",
+  std::vector<std::string> studies = {"signals", "pooling", "exploration", "audits",
                                       "alpha",   "drafts",  "budgets"};
   prediction::EvaluationOptions options;
 };

@@ -68,6 +68,7 @@ std::string EvalCsv(const EvalReport& report) {
     AppendTable(trace, "predictor", evaluation.predictors, &out);
     AppendTable(trace, "pooling", evaluation.pooling, &out);
     AppendTable(trace, "exploration", evaluation.exploration, &out);
+    AppendTable(trace, "audit_every", evaluation.audits, &out);
     AppendTable(trace, "alpha", evaluation.decay, &out);
     AppendDrafts(trace, &out);
   }

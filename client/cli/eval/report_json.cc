@@ -85,6 +85,7 @@ Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
   json["miss"] = TableJson(evaluation.predictors);
   json["pooling"] = TableJson(evaluation.pooling);
   json["by_exploration"] = KnobJson(evaluation.exploration);
+  json["by_audit_every"] = KnobJson(evaluation.audits);
   json["by_alpha"] = KnobJson(evaluation.decay);
   json["drafts"] = DraftsJson(evaluation);
   return json;

@@ -128,6 +128,8 @@ std::string TraceText(const EvalReport& report, const EvaluatedTrace& trace, con
          Pivot("pooling: miss at sparsity", evaluation.pooling, MeanAtSparsity, paint));
   append(!evaluation.exploration.empty(),
          Pivot("exploration: miss mean", evaluation.exploration, Mean, paint));
+  append(!evaluation.audits.empty(), Pivot("a step in so many scored in full: miss at sparsity",
+                                           evaluation.audits, MeanAtSparsity, paint));
   append(!evaluation.decay.empty(), Pivot("alpha: miss mean", evaluation.decay, Mean, paint));
   append(!evaluation.drafts.empty(), Drafts(trace, paint));
   return out;
