@@ -27,7 +27,7 @@ absl::Span<const int32_t> BlockChoice::Choose(int layer, int64_t position, int n
   policy_.sparsity[layer] = sparsity;
   const kernels::Row row = {0, static_cast<uint32_t>(next_n), position, 0, 0};
   uint64_t* const workspace = workspace_.data() + static_cast<size_t>(layer) * max_blocks_;
-  const kernels::ListTable lists = {headers_.data(), blocks_.data(),   masks_.data(), 1,
+  const kernels::ListTable lists = {headers_.data(),  blocks_.data(), masks_.data(), 1,
                                     geometry_.layers, max_blocks_};
   kernels::SelectCpu({.geometry = geometry_,
                       .state = {nullptr, records_.data()},

@@ -29,8 +29,9 @@ absl::Status CheckTraces(absl::Span<const trace::Trace> traces) {
       return invalid(trace.layers, " layers of ", trace.slots, " slots are more than Spin takes");
     }
     if (trace.layer_numbers != traces[0].layer_numbers) {
-      return invalid("it has other layers than the first one; budgets are learnt from traces of one "
-                     "model, with the same layers recorded");
+      return invalid(
+          "it has other layers than the first one; budgets are learnt from traces of one "
+          "model, with the same layers recorded");
     }
   }
   return absl::OkStatus();
@@ -134,8 +135,13 @@ absl::StatusOr<std::vector<Calibrated>> Calibrate(
   for (const CalibrationGoal& goal : goals) {
     auto budgets = Allocate(AllBut(curves, traces.size()), goal, limits);
     if (!budgets.ok()) return budgets.status();
-    results.push_back({std::move(budgets->calibrated.sparsity), budgets->calibrated.total_sparsity,
-                       budgets->uniform.total_sparsity, {}, {}, {}, {}});
+    results.push_back({std::move(budgets->calibrated.sparsity),
+                       budgets->calibrated.total_sparsity,
+                       budgets->uniform.total_sparsity,
+                       {},
+                       {},
+                       {},
+                       {}});
   }
   for (size_t t = 0; t < traces.size(); ++t) {
     std::vector<Allocation> held_out;

@@ -25,8 +25,11 @@ DraftTrial::DraftTrial(const DraftOptions& options)
   kernels::Geometry one_layer = options.geometry;
   one_layer.layers = 1;
   for (int layer = 0; layer < options.geometry.layers; ++layer) {
-    layers_.push_back({SpinState(one_layer, options.max_slots, options.policy.decay), 1, 0,
-                       std::vector<float>(all_blocks_.size()), {}});
+    layers_.push_back({SpinState(one_layer, options.max_slots, options.policy.decay),
+                       1,
+                       0,
+                       std::vector<float>(all_blocks_.size()),
+                       {}});
   }
 }
 
@@ -57,8 +60,7 @@ void DraftTrial::Choose(int index, int64_t position) {
   const int32_t blocks = kernels::ExtentOf(position, next_n, options_.geometry).blocks;
   const auto worth = absl::MakeSpan(layer.worth).first(blocks);
   layer.state.Predict(position, next_n, worth);
-  const auto kept =
-      choice_.Choose(index, position, next_n, options_.policy.sparsity[index], worth);
+  const auto kept = choice_.Choose(index, position, next_n, options_.policy.sparsity[index], worth);
   layer.kept.assign(kept.begin(), kept.end());
 }
 
@@ -81,8 +83,7 @@ void DraftTrial::ChooseUnion(int index, int64_t position) {
 int DraftTrial::Accepted(int64_t position) const {
   int accepted = 1;
   for (int draft = 0; draft < options_.drafts; ++draft, ++accepted) {
-    const auto draw =
-        kernels::DrawBlocks(options_.policy.seed, 0, position, kVerdictLayer, draft);
+    const auto draw = kernels::DrawBlocks(options_.policy.seed, 0, position, kVerdictLayer, draft);
     if (draw.words[0] >= options_.acceptance * 0x1p32) break;
   }
   return accepted;
@@ -96,8 +97,8 @@ void DraftTrial::Judge(const LayerStep& at, int first, int accepted) {
     int held = 0;
     for (const int32_t j : kept) held += j < scan.blocks ? scan.needed[j] : 0;
     const bool once = row == 0;
-    tallies_[at.layer].Add(scan.truth - held, scan.truth,
-                           once ? static_cast<int>(kept.size()) : 0, once ? considered : 0);
+    tallies_[at.layer].Add(scan.truth - held, scan.truth, once ? static_cast<int>(kept.size()) : 0,
+                           once ? considered : 0);
   }
 }
 

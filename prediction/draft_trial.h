@@ -34,8 +34,8 @@ struct DraftOptions {
   kernels::Geometry geometry;  // layers: those of the trace
   int64_t max_slots;
   kernels::Policy policy;
-  int drafts = 1;             // d: 1 to kMaxNextN - 1; next_n = d + 1
-  double acceptance = 1;      // probability that a draft is accepted if those before it were
+  int drafts = 1;         // d: 1 to kMaxNextN - 1; next_n = d + 1
+  double acceptance = 1;  // probability that a draft is accepted if those before it were
   DraftList list = DraftList::kShared;
   DraftUpdate update = DraftUpdate::kReplay;
 };

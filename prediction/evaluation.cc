@@ -107,15 +107,16 @@ class Evaluator {
     std::vector<Entry> entries;
     for (const double target : targets) {
       for (const NamedPredictor& predictor : predictors) {
-        entries.push_back({{predictor.name, 0, target, {}},
-                           MakeTrial(predictor.make, PolicyAt(target))});
+        entries.push_back(
+            {{predictor.name, 0, target, {}}, MakeTrial(predictor.make, PolicyAt(target))});
       }
     }
     if (table != &evaluation_.predictors) return WalkTable(std::move(entries), {}, table);
     std::vector<LayerVisitor*> others;
     std::unique_ptr<SignalMeter> signals;
     if (options_.studies.signals) {
-      signals = std::make_unique<SignalMeter>(geometry_, evaluation_.slots, options_.decay, options_.seed);
+      signals = std::make_unique<SignalMeter>(geometry_, evaluation_.slots, options_.decay,
+                                              options_.seed);
       others.push_back(signals.get());
     }
     std::unique_ptr<Trial> drawn;
@@ -164,11 +165,11 @@ class Evaluator {
           return DraftTrial(
               {geometry_, evaluation_.slots, PolicyAt(target), drafts, acceptance, list, update});
         };
-        rounds.push_back(std::make_unique<Round>(
-            Round{{target, drafts, acceptance, 0, {}, {}, {}},
-                  with(DraftList::kUnion, DraftUpdate::kReplay),
-                  with(DraftList::kShared, DraftUpdate::kReplay),
-                  with(DraftList::kShared, DraftUpdate::kFirstRow)}));
+        rounds.push_back(
+            std::make_unique<Round>(Round{{target, drafts, acceptance, 0, {}, {}, {}},
+                                          with(DraftList::kUnion, DraftUpdate::kReplay),
+                                          with(DraftList::kShared, DraftUpdate::kReplay),
+                                          with(DraftList::kShared, DraftUpdate::kFirstRow)}));
         Round& round = *rounds.back();
         visitors.insert(visitors.end(),
                         {&round.exact_union, &round.shared, &round.shared_first_row});
@@ -202,8 +203,9 @@ absl::Status CheckOptions(const trace::Trace& trace, const EvaluationOptions& op
   };
   if (steps > trace.steps) return invalid("steps: ", steps, ", but the trace has ", trace.steps);
   if (steps < 2) {
-    return invalid("steps: 1 is too few; the first step scans everything, so there is nothing to "
-                   "measure before the second");
+    return invalid(
+        "steps: 1 is too few; the first step scans everything, so there is nothing to "
+        "measure before the second");
   }
   if (trace.layers > kernels::kMaxLayers) {
     return invalid("layers: ", trace.layers, " are more than Spin takes, ", kernels::kMaxLayers);

@@ -28,7 +28,7 @@ struct Studies {
 };
 
 struct EvaluationOptions {
-  int topk = 0;   // K: 1 to kMaxTopk
+  int topk = 0;  // K: 1 to kMaxTopk
   int block = 64;
   int steps = 0;  // the first so many; 0: all
   std::vector<double> sparsities = {0.3, 0.4, 0.5, 0.6, 0.7, 0.8};
@@ -51,9 +51,9 @@ struct EvaluationOptions {
 
 // One row of a table: a predictor, or Spin with one knob turned, at one target sparsity.
 struct Measured {
-  std::string name;         // of the predictor or pooling; empty for the knobs
-  double knob = 0;          // exploration, audit_every or alpha
-  double target = 0;        // sparsity; NaN: layer_sparsity
+  std::string name;   // of the predictor or pooling; empty for the knobs
+  double knob = 0;    // exploration, audit_every or alpha
+  double target = 0;  // sparsity; NaN: layer_sparsity
   MissSummary miss;
 };
 

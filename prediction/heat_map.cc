@@ -31,9 +31,10 @@ Grid MakeGrid(int steps, int first_slot, int end_slot, int slots_per_column) {
 void Mark(int step, int first, int end, Cell cell, Grid* grid) {
   first = std::max(first, grid->first_slot) - grid->first_slot;
   end -= grid->first_slot;
-  Cell* row = grid->cells.data() +
-              static_cast<size_t>((step - 1) / grid->steps_per_row) * grid->columns;
-  for (int column = first / grid->slots_per_column; column * grid->slots_per_column < end; ++column) {
+  Cell* row =
+      grid->cells.data() + static_cast<size_t>((step - 1) / grid->steps_per_row) * grid->columns;
+  for (int column = first / grid->slots_per_column; column * grid->slots_per_column < end;
+       ++column) {
     row[column] = std::max(row[column], cell);
   }
 }

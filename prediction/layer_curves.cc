@@ -74,15 +74,14 @@ absl::StatusOr<std::vector<MissSummary>> ReplayBudgets(
   std::vector<LayerVisitor*> visitors;
   for (const std::vector<double>& of_layers : budgets) {
     trials.push_back(std::make_unique<Trial>(
-        options.predictor, TrialOptions{geometry, trace.Context(trace.steps - 1),
-                                        PolicyFor(of_layers, options)}));
+        options.predictor,
+        TrialOptions{geometry, trace.Context(trace.steps - 1), PolicyFor(of_layers, options)}));
     visitors.push_back(trials.back().get());
   }
   const trace::Scorer scorer(trace);
   const SubBlockMeans means(trace);
-  absl::Status status =
-      Walk({&scorer, &means, trace.steps, options.topk, options.block}, visitors,
-           {2, options.threads, [&](int) { return after_step(); }});
+  absl::Status status = Walk({&scorer, &means, trace.steps, options.topk, options.block}, visitors,
+                             {2, options.threads, [&](int) { return after_step(); }});
   if (!status.ok()) return status;
   std::vector<MissSummary> misses;
   for (const auto& trial : trials) misses.push_back(trial->Read());

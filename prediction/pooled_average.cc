@@ -21,7 +21,8 @@ class PooledAverage : public Predictor {
 
   void Predict(const LayerStep& at, int keep, absl::Span<float> worth) override {
     const size_t here = at.scan().query / block_;
-    for (size_t j = 0; j < worth.size(); ++j) worth[j] = std::max(vertical_[j], diagonal_[here - j]);
+    for (size_t j = 0; j < worth.size(); ++j)
+      worth[j] = std::max(vertical_[j], diagonal_[here - j]);
   }
 
   void Observe(const LayerStep& at, absl::Span<const int32_t> kept) override {
@@ -36,8 +37,8 @@ class PooledAverage : public Predictor {
  private:
   void Move(float score, float* average) const {
     if (!std::isfinite(score)) return;
-    *average = *average == kernels::kUnobserved ? score
-                                                : weights_.past * *average + weights_.now * score;
+    *average =
+        *average == kernels::kUnobserved ? score : weights_.past * *average + weights_.now * score;
   }
 
   int block_;

@@ -10,8 +10,8 @@
 namespace spin::prediction {
 namespace {
 
-constexpr float kNow = 0.8f;          // weight of the estimate under the current query; the rest is S
-constexpr float kLackDecay = 0.5f;    // of the average of what the estimate lacked
+constexpr float kNow = 0.8f;        // weight of the estimate under the current query; the rest is S
+constexpr float kLackDecay = 0.5f;  // of the average of what the estimate lacked
 
 class QueryAware : public Predictor {
  public:

@@ -13,7 +13,8 @@ class Random : public Predictor {
 
   void Predict(const LayerStep& at, int keep, absl::Span<float> worth) override {
     for (size_t j = 0; j < worth.size(); ++j) {
-      const auto draw = kernels::DrawBlocks(seed_, 0, at.scan().query, layer_, static_cast<int>(j) / 4);
+      const auto draw =
+          kernels::DrawBlocks(seed_, 0, at.scan().query, layer_, static_cast<int>(j) / 4);
       worth[j] = static_cast<float>(draw.words[j % 4] >> 8);  // 24 bits: a float holds them
     }
   }

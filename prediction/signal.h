@@ -19,7 +19,7 @@ namespace spin::prediction {
 
 enum class SignalKind {
   kRandom,
-  kPreviousLayer,            // not for the first layer
+  kPreviousLayer,  // not for the first layer
   kPreviousIteration,
   kPreviousIterationOffset,  // slot i as slot i - 1 was
   kSpin,                     // max(V, D), every score observed

@@ -17,7 +17,8 @@ namespace {
 class SlotChoice : public Predictor {
  public:
   explicit SlotChoice(const PredictorOptions& options)
-      : state_(options.geometry, options.max_slots, options.decay), block_(options.geometry.block) {}
+      : state_(options.geometry, options.max_slots, options.decay),
+        block_(options.geometry.block) {}
 
   void Predict(const LayerStep& at, int keep, absl::Span<float> worth) override {
     const Scan& scan = at.scan();

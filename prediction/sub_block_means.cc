@@ -70,7 +70,8 @@ void SubBlockMeans::Estimate(int layer, int step, int block, absl::Span<float> o
   float scores[kTile];
   for (int first = 0; first < full; first += kTile) {
     ScoreTile(Tile(layer, first), q, w, trace_->heads, trace_->dim, scores);
-    for (int lane = 0; lane < std::min(kTile, full - first); ++lane) raise(first + lane, scores[lane]);
+    for (int lane = 0; lane < std::min(kTile, full - first); ++lane)
+      raise(first + lane, scores[lane]);
   }
   if (full * kSubBlockSlots == context) return;
   std::vector<float> tail(static_cast<size_t>(trace_->dim) * kTile);

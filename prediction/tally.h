@@ -28,8 +28,8 @@ struct LayerTally {
 struct MissSummary {
   double mean = 0;
   double p99 = 0;
-  double sparsity = 0;               // realised: 1 - kept / considered blocks
-  std::vector<double> layers;        // mean of each layer that has a prediction
+  double sparsity = 0;         // realised: 1 - kept / considered blocks
+  std::vector<double> layers;  // mean of each layer that has a prediction
   std::vector<double> layer_sparsity;
 };
 

@@ -21,8 +21,8 @@ Trial::Trial(MakePredictor make, const TrialOptions& options)
   kernels::Geometry one_layer = options.geometry;
   one_layer.layers = 1;
   for (int layer = 0; layer < geometry_.layers; ++layer) {
-    layers_[layer].predictor = make(
-        {one_layer, layer, options.max_slots, options.policy.decay, options.policy.seed});
+    layers_[layer].predictor =
+        make({one_layer, layer, options.max_slots, options.policy.decay, options.policy.seed});
     layers_[layer].worth.resize(all_blocks_.size());
   }
 }
@@ -35,16 +35,15 @@ void Trial::Visit(const LayerStep& at) {
   layer.kept = {};
   if (at.step == 0) return layer.predictor->Observe(at, all);
   const double sparsity = policy_.sparsity[at.layer];
-  const auto budget = kernels::BudgetOf(kernels::ExtentOf(scan.query, 1, geometry_), 1,
-                                        geometry_.topk, geometry_.block, sparsity, 0,
-                                        policy_.pin_first_block != 0);
+  const auto budget =
+      kernels::BudgetOf(kernels::ExtentOf(scan.query, 1, geometry_), 1, geometry_.topk,
+                        geometry_.block, sparsity, 0, policy_.pin_first_block != 0);
   const auto worth = absl::MakeSpan(layer.worth).first(scan.blocks);
   layer.predictor->Predict(at, budget.keep, worth);
   const int keep = layer.predictor->Keep(at, sparsity, budget.keep);
-  layer.kept = choice_.Choose(at.layer, scan.query, 1,
-                              keep == budget.keep ? sparsity
-                                                  : BlockChoice::SparsityOf(keep, scan.blocks),
-                              worth);
+  layer.kept = choice_.Choose(
+      at.layer, scan.query, 1,
+      keep == budget.keep ? sparsity : BlockChoice::SparsityOf(keep, scan.blocks), worth);
   const bool audited = kernels::AuditDue(policy_.seed, 0, scan.query, policy_.audit_every);
   Count(at, layer.kept, audited);
   layer.predictor->Observe(at, audited ? all : layer.kept);

@@ -11,7 +11,9 @@
 namespace spin::cli {
 
 absl::Status WriteFile(const std::string& path, absl::string_view text) {
-  const auto failed = [&] { return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written")); };
+  const auto failed = [&] {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be written"));
+  };
   const std::string partial = path + ".partial";
   std::FILE* const file = std::fopen(partial.c_str(), "wb");
   if (file == nullptr) return failed();

@@ -62,9 +62,9 @@ absl::Status Check(const TraceWriterOptions& o) {
   }
   const int64_t bytes = kHeaderBytes + BytesOf(o, o.max_steps).all();
   if (bytes > o.max_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("max_bytes: such a trace may take ", bytes, " bytes, more than ", o.max_bytes,
-                     "; record fewer layers, slots or steps"));
+    return absl::ResourceExhaustedError(absl::StrCat("max_bytes: such a trace may take ", bytes,
+                                                     " bytes, more than ", o.max_bytes,
+                                                     "; record fewer layers, slots or steps"));
   }
   return absl::OkStatus();
 }
@@ -144,8 +144,8 @@ absl::Status FileTraceWriter::PutKeys(int layer, int first_slot, absl::Span<cons
     return OutOfRange("first_slot", first_slot, 0, options_.max_slots - slots);
   }
   const int64_t slot = int64_t{layer} * options_.max_slots + first_slot;
-  absl::Status status = WriteAt(kHeaderBytes + slot * options_.dim, k.data(),
-                                static_cast<int64_t>(k.size()));
+  absl::Status status =
+      WriteAt(kHeaderBytes + slot * options_.dim, k.data(), static_cast<int64_t>(k.size()));
   if (!status.ok()) return status;
   status = WriteAt(kHeaderBytes + BytesOf(options_, 0).k + slot * 4, k_scale.data(), slots * 4);
   if (!status.ok()) return status;
@@ -193,9 +193,8 @@ absl::Status FileTraceWriter::CheckComplete(int steps) const {
     const auto begin = layers_[layer].has_key.begin(), end = begin + first_query_ + steps;
     const auto missing = std::find(begin, end, false);
     if (missing == end) continue;
-    return absl::FailedPreconditionError(absl::StrCat("layer ", options_.layers[layer],
-                                                      ": the key of slot ", missing - begin,
-                                                      " is missing"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "layer ", options_.layers[layer], ": the key of slot ", missing - begin, " is missing"));
   }
   return absl::OkStatus();
 }
@@ -214,14 +213,12 @@ std::string FileTraceWriter::Header(int steps) const {
   std::string header = absl::StrFormat(
       R"({"__metadata__":{"format":"spin-trace/1","first_query":"%d","steps":"%d","layers":"[%s]"})",
       first_query_, steps, absl::StrJoin(options_.layers, ", "));
+  absl::StrAppend(&header, ",",
+                  tensor("k", "F8_E4M3", {layers, options_.max_slots, options_.dim}, bytes.k), ",");
+  absl::StrAppend(&header, tensor("k_scale", "F32", {layers, options_.max_slots}, bytes.k_scale),
+                  ",");
   absl::StrAppend(
-      &header, ",",
-      tensor("k", "F8_E4M3", {layers, options_.max_slots, options_.dim}, bytes.k), ",");
-  absl::StrAppend(&header,
-                  tensor("k_scale", "F32", {layers, options_.max_slots}, bytes.k_scale), ",");
-  absl::StrAppend(
-      &header,
-      tensor("q", "F8_E4M3", {layers, steps, options_.heads, options_.dim}, bytes.q), ",");
+      &header, tensor("q", "F8_E4M3", {layers, steps, options_.heads, options_.dim}, bytes.q), ",");
   absl::StrAppend(&header, tensor("w", "F32", {layers, steps, options_.heads}, bytes.w), "}");
   header.resize(kHeaderBytes - 8, ' ');  // the format allows blanks at the end
   return header;

@@ -37,9 +37,9 @@ class TraceWriterTest : public ::testing::Test {
 
   absl::Status PutKeys(TraceWriter* writer, int layer, int first, int end) {
     const size_t slot = static_cast<size_t>(layer) * trace_.slots + first;
-    return writer->PutKeys(
-        layer, first, {trace_.k.data() + slot * trace_.dim, size_t(end - first) * trace_.dim},
-        {trace_.k_scale.data() + slot, size_t(end - first)});
+    return writer->PutKeys(layer, first,
+                           {trace_.k.data() + slot * trace_.dim, size_t(end - first) * trace_.dim},
+                           {trace_.k_scale.data() + slot, size_t(end - first)});
   }
 
   absl::Status PutStep(TraceWriter* writer, int layer, int step) {

@@ -192,8 +192,7 @@ class BruteForce {
       }
       double score = 0;
       for (int h = 0; h < trace_.heads; ++h) {
-        const size_t row =
-            (static_cast<size_t>(layer) * trace_.steps + step) * trace_.heads + h;
+        const size_t row = (static_cast<size_t>(layer) * trace_.steps + step) * trace_.heads + h;
         double dot = 0;
         for (int d = 0; d < trace_.dim; ++d) {
           dot += mean[d] * trace::kFp8ToFloat[trace_.q[row * trace_.dim + d]];

@@ -81,7 +81,8 @@ class Rounds {
   // Tail blocks, then the best by the maximum over the rows.
   std::vector<bool> Shared(std::vector<float> worth, int slots, int drafts) const {
     const int blocks = static_cast<int>(worth.size());
-    const int keep = std::min(blocks, reference_.Keep(slots, 0.5) + drafts * ((blocks + 255) / 256));
+    const int keep =
+        std::min(blocks, reference_.Keep(slots, 0.5) + drafts * ((blocks + 255) / 256));
     for (int j = (slots - drafts - 1) / kBlock; j < blocks; ++j) {
       worth[j] = std::numeric_limits<float>::max();
     }

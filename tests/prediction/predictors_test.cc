@@ -67,17 +67,17 @@ TEST_P(PredictorsTest, MissWhatBruteForceMisses) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, PredictorsTest,
-    ::testing::Combine(::testing::Values("prev_layer", "prev_layer_best5", "prev_iter",
-                                         "prev_iter_offset1", "v_only", "d_only", "spin",
-                                         "sub_block_mean", "query_aware", "block_oracle", "A0",
-                                         "A2"),
-                       ::testing::Values(0.3, 0.6, 0.85)),
-    [](const auto& param) {
-      return std::string(std::get<0>(param.param)) + "_" +
-             std::to_string(static_cast<int>(100 * std::get<1>(param.param)));
-    });
+INSTANTIATE_TEST_SUITE_P(All, PredictorsTest,
+                         ::testing::Combine(::testing::Values("prev_layer", "prev_layer_best5",
+                                                              "prev_iter", "prev_iter_offset1",
+                                                              "v_only", "d_only", "spin",
+                                                              "sub_block_mean", "query_aware",
+                                                              "block_oracle", "A0", "A2"),
+                                            ::testing::Values(0.3, 0.6, 0.85)),
+                         [](const auto& param) {
+                           return std::string(std::get<0>(param.param)) + "_" +
+                                  std::to_string(static_cast<int>(100 * std::get<1>(param.param)));
+                         });
 
 TEST(RandomPredictorTest, MissesTheShareThatItSkips) {
   const trace::Trace trace = SmoothTrace({4, 16 * 40, 60, 2, 4}, 3);
@@ -130,7 +130,8 @@ TEST(TrialTest, ScoresThatAreNoNumbersDoNotStopIt) {
   trace::Trace trace = SmoothTrace({2, 16 * 20, 12, 2, 6}, 8);
   for (size_t i = 0; i < trace.k.size(); i += 97) trace.k[i] = 0x7f;  // FP8 NaN
   for (const NamedPredictor& predictor : Predictors()) {
-    EXPECT_LE(Play(trace, predictor.name, UniformPolicy(0.5, 0.5)).Read().mean, 1) << predictor.name;
+    EXPECT_LE(Play(trace, predictor.name, UniformPolicy(0.5, 0.5)).Read().mean, 1)
+        << predictor.name;
   }
 }
 

@@ -117,7 +117,8 @@ absl::Status RunEval(const EvalFlags& flags) {
   }
   if (absl::Status status = Recommend(flags, &report); !status.ok()) return status;
   if (!flags.report.empty()) {
-    if (absl::Status status = WriteFile(flags.report, EvalHtml(report)); !status.ok()) return status;
+    if (absl::Status status = WriteFile(flags.report, EvalHtml(report)); !status.ok())
+      return status;
   }
   if (flags.common.json) return Print(EvalJson(report));
   if (flags.csv) return Print(EvalCsv(report));

@@ -81,8 +81,10 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
 void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
   AddTraceFlags(command, flags);
   AddSettingFlags(command, flags);
-  command->add_option("--study", flags->studies, absl::StrCat("What to measure beside the predictors: ",
-                                                               absl::StrJoin(kStudies, ", ")))
+  command
+      ->add_option(
+          "--study", flags->studies,
+          absl::StrCat("What to measure beside the predictors: ", absl::StrJoin(kStudies, ", ")))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(OneOf(kStudies))
@@ -117,7 +119,7 @@ prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
                                   flags.policy.layer_sparsity().end());
   }
   options.studies = {Asked(flags, "signals"), Asked(flags, "pooling"), Asked(flags, "exploration"),
-                     Asked(flags, "audits"), Asked(flags, "alpha"), Asked(flags, "drafts")};
+                     Asked(flags, "audits"),  Asked(flags, "alpha"),   Asked(flags, "drafts")};
   options.heat_map = !flags.report.empty();
   return options;
 }

@@ -40,15 +40,17 @@ std::string RecommendedText(const EvalReport& report) {
   if (!report.recommended.has_value()) return "";
   const prediction::Calibrated& learnt = *report.recommended;
   std::string text = absl::StrFormat(
-      "Recommended for a mean miss of %s: budgets for each layer, %s of all blocks skipped, %s missed",
+      "Recommended for a mean miss of %s: budgets for each layer, %s of all blocks skipped, %s "
+      "missed",
       FormatPercent(report.flags.target_miss, 2), FormatPercent(learnt.total_sparsity, 1),
       FormatPercent(prediction::MeanMiss(learnt.calibrated), 2));
   if (!learnt.held_out.empty()) {
     absl::StrAppend(&text, " (", FormatPercent(prediction::MeanMiss(learnt.held_out), 2),
                     " with budgets from the other traces)");
   }
-  return absl::StrCat(text, ".\nOne sparsity for all layers: ",
-                      FormatPercent(learnt.uniform_sparsity, 1), ".\n  ", TuneCommand(report), "\n");
+  return absl::StrCat(text,
+                      ".\nOne sparsity for all layers: ", FormatPercent(learnt.uniform_sparsity, 1),
+                      ".\n  ", TuneCommand(report), "\n");
 }
 
 }  // namespace spin::cli

@@ -37,9 +37,8 @@ Json GridJson(const prediction::Grid& grid) {
 Json PredictorsJson() {
   Json json = Json::array();
   for (const prediction::NamedPredictor& predictor : prediction::Predictors()) {
-    json.push_back({{"name", predictor.name},
-                    {"title", predictor.title},
-                    {"meaning", predictor.meaning}});
+    json.push_back(
+        {{"name", predictor.name}, {"title", predictor.title}, {"meaning", predictor.meaning}});
   }
   return json;
 }

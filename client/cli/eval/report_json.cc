@@ -17,10 +17,8 @@ using prediction::Measured;
 using prediction::MissSummary;
 
 Json MissJson(const MissSummary& miss) {
-  return {{"mean", miss.mean},
-          {"p99", miss.p99},
-          {"layers", miss.layers},
-          {"sparsity", miss.sparsity}};
+  return {
+      {"mean", miss.mean}, {"p99", miss.p99}, {"layers", miss.layers}, {"sparsity", miss.sparsity}};
 }
 
 // rho -> name -> miss

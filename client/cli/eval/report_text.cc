@@ -42,8 +42,8 @@ std::string ColumnName(double target) {
 }
 
 // Rows by name or knob, columns by target, in the order in which they come.
-std::string Pivot(const std::string& title, const std::vector<Measured>& measured,
-                  const Cell& cell, const Paint& paint) {
+std::string Pivot(const std::string& title, const std::vector<Measured>& measured, const Cell& cell,
+                  const Paint& paint) {
   std::vector<std::string> names, targets;
   const auto index = [](std::vector<std::string>* of, const std::string& key) {
     const auto found = std::find(of->begin(), of->end(), key);

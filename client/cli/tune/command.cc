@@ -70,7 +70,8 @@ absl::Status RunTune(const TuneFlags& flags) {
     return absl::InvalidArgumentError("say what to aim at: --target-miss or --target-sparsity");
   }
   if (flags.target_miss && *flags.target_miss == 0) {
-    return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
+    return absl::InvalidArgumentError(
+        "--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
   }
   const auto traces = Load(flags.traces);
   if (!traces.ok()) return traces.status();

@@ -113,12 +113,11 @@ std::string Expectation(const TuneReport& report) {
   }
   if (report.flags.uniform) return text + ".\n";
   const std::string uniform = FormatPercent(report.learnt.uniform_sparsity, 1);
-  return absl::StrCat(
-      text, ".\n",
-      report.flags.target_miss
-          ? absl::StrCat("One sparsity for all layers would allow ", uniform, ".\n")
-          : absl::StrCat("One sparsity for all layers would miss ",
-                         FormatPercent(MeanMiss(report.learnt.uniform), 2), ".\n"));
+  return absl::StrCat(text, ".\n",
+                      report.flags.target_miss
+                          ? absl::StrCat("One sparsity for all layers would allow ", uniform, ".\n")
+                          : absl::StrCat("One sparsity for all layers would miss ",
+                                         FormatPercent(MeanMiss(report.learnt.uniform), 2), ".\n"));
 }
 
 std::string Next(const TuneReport& report) {

@@ -59,7 +59,8 @@ void AddTuneFlags(CLI::App* command, TuneFlags* flags) {
   command->add_option("TRACE", flags->traces, "Recorded traces of one model, safetensors files")
       ->required()
       ->type_name("FILE");
-  command->add_option("--topk", flags->replay.topk, "K: slots the indexer keeps, 1 to 2048 (required)")
+  command
+      ->add_option("--topk", flags->replay.topk, "K: slots the indexer keeps, 1 to 2048 (required)")
       ->required()
       ->check(IntegerIn(1, kernels::kMaxTopk))
       ->type_name("K");

@@ -22,12 +22,12 @@
 namespace spin {
 
 struct TraceWriterOptions {
-  std::string path;        // replaced if it is there; appears when Finish succeeds
-  std::vector<int> layers;  // the model's numbers of the layers to record, ascending
-  int heads = 0;           // of the indexer: 1 to 1024
-  int dim = 0;             // of a head and of a key: 1 to 1024
-  int max_slots = 0;       // of the longest context to record: 1 to 4194304
-  int max_steps = 0;       // at least 2; what comes later is ignored
+  std::string path;                      // replaced if it is there; appears when Finish succeeds
+  std::vector<int> layers;               // the model's numbers of the layers to record, ascending
+  int heads = 0;                         // of the indexer: 1 to 1024
+  int dim = 0;                           // of a head and of a key: 1 to 1024
+  int max_slots = 0;                     // of the longest context to record: 1 to 4194304
+  int max_steps = 0;                     // at least 2; what comes later is ignored
   int64_t max_bytes = int64_t{4} << 30;  // of the file
 };
 
@@ -42,8 +42,8 @@ class TraceWriter {
   // Removes the unfinished file.
   virtual ~TraceWriter() = default;
 
-  // Keys of the slots from `first_slot` on, of the layer with this index in options.layers. `k`: FP8
-  // E4M3 codes [slots, dim]; `k_scale`: [slots]. Slots may come in any order, and again.
+  // Keys of the slots from `first_slot` on, of the layer with this index in options.layers. `k`:
+  // FP8 E4M3 codes [slots, dim]; `k_scale`: [slots]. Slots may come in any order, and again.
   // INVALID_ARGUMENT: a size or a slot out of range.
   virtual absl::Status PutKeys(int layer, int first_slot, absl::Span<const uint8_t> k,
                                absl::Span<const float> k_scale) = 0;
@@ -57,8 +57,8 @@ class TraceWriter {
   // Whether max_steps steps, or max_slots slots, are recorded in every layer.
   virtual bool Full() const = 0;
 
-  // Writes the trace: the steps that every layer has. FAILED_PRECONDITION: there are fewer than two,
-  // or keys that they see are missing; the message says which.
+  // Writes the trace: the steps that every layer has. FAILED_PRECONDITION: there are fewer than
+  // two, or keys that they see are missing; the message says which.
   virtual absl::Status Finish() = 0;
 };
 
