@@ -85,8 +85,8 @@ test-dashboard: setup-ops  ## Check the dashboard with its linter
 test-helm: setup-helm  ## Check the chart: unit tests, Helm 3 and 4, strict schemas, values
 	@$(ops_pytest) tests/helm
 
-test-status-page: setup-browser all  ## Check spind's status page in a real browser
-	@$(ops_pytest) tests/status_page
+test-status-page: setup-browser all  ## Check the status page of spind and the report of spinctl eval in a real browser
+	@$(ops_pytest) tests/status_page tests/report_page
 
 test-kube: setup-kube  ## Try image and chart on a real Kubernetes on this machine (root; builds it once)
 	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image

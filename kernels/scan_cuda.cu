@@ -270,14 +270,15 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     }
     CommitCopies();
   }
-  uint32_t now = 0;                           // offset of the chunk's stage
-  uint32_t free = kAhead * sizeof(Stage<S>);  // ... and of the one to copy to
+  uint32_t now = 0;  // offset of the chunk's stage
 #pragma unroll 1
   for (;;) {
     __syncwarp();
     if (chunks > kAhead) {
       constexpr uint32_t kBefore = (1u << kBlocksPerChunk * kAhead) - 1;
-      fetch(free, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
+      // Into the stage before: it is free again.
+      const uint32_t to = now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>);
+      fetch(to, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
             walk.Next(kAhead));
     }
     CommitCopies();
@@ -303,7 +304,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
                                         min(end_slot - slot, kSlotsPerLane), p.weights,
                                         reinterpret_cast<Bf16*>(old),
                                         reinterpret_cast<Bf16*>(old + LaneStage<S>::kD) + shift);
-        CountOn(p.counters[layer].nonfinite_scores, ignored);
+        // Looked up again: in the loop registers are dear.
+        CountOn(BoundToCount(params).counters[layer].nonfinite_scores, ignored);
       }
       __syncwarp();
       if (wrong != 0) {
@@ -341,7 +343,6 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     slot += kSlotsPerChunk;
     walk.at = next;
     walk.vector += 32;
-    free = now;
     now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
   }
 }

@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -88,11 +89,23 @@ absl::Status WaitUntilReady(Session* session) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options) {
+// A session with its first request, ready to decode.
+struct Opened {
+  std::unique_ptr<Session> session;
+  Request request;
+};
+
+absl::StatusOr<Opened> Open(const SessionOptions& options, int64_t slots) {
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(options);
   if (!session.ok()) return session.status();
   if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
-  return session;
+  Request request = (*session)->OpenRequest("replay", slots);
+  if (absl::Status status = request.status(); !status.ok()) return status;
+  return Opened{*std::move(session), std::move(request)};
+}
+
+int64_t SlotsOf(const ReplayFlags& flags, const trace::Trace& trace) {
+  return trace.Context(StepsOf(flags, trace) - 1);
 }
 
 int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
@@ -105,8 +118,7 @@ int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ReplayFlags& flags, Session* session,
                                                    const std::string& device_uuid,
                                                    const trace::Trace& trace,
-                                                   const trace::Scorer& scorer,
-                                                   int64_t max_slots) {
+                                                   const trace::Scorer& scorer, int64_t max_slots) {
   if (device_uuid == kernels::kCpuUuid) {
     return std::make_unique<HostEngine>(session, &scorer, StepsOf(flags, trace), flags.topk,
                                         flags.block);
@@ -114,26 +126,28 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ReplayFlags& flags, Ses
   return GpuEngine::Create(session, device_uuid, trace, max_slots, flags.topk, flags.block);
 }
 
-// All requests, one after the other.
+// All requests, one after the other; the first is open.
 absl::StatusOr<PlayResult> PlayAll(const ReplayFlags& flags, absl::Span<const trace::Trace> traces,
-                                   Session* session, const SessionOptions& options) {
+                                   Opened* opened, const SessionOptions& options) {
+  Session* const session = opened->session.get();
   const std::vector<trace::Scorer> scorers(traces.begin(), traces.end());
   Progress progress("replay", TotalSteps(flags, traces), DetectTerminal(STDERR_FILENO), stderr,
                     absl::Now());
+  std::optional<Request> request = std::move(opened->request);
   PlayResult all;
   for (int i = 0; i < RequestsOf(flags); ++i) {
     const size_t which = static_cast<size_t>(i / flags.requests) % traces.size();
-    // The one before has closed, so that there is room.
-    const int steps = StepsOf(flags, traces[which]);
-    const Request request = session->OpenRequest(i == 0 ? "replay" : absl::StrCat("replay ", i + 1),
-                                                 traces[which].Context(steps - 1));
-    if (absl::Status status = request.status(); !status.ok()) return status;
+    if (i > 0) {
+      request.reset();  // first: the session has room for one
+      request = session->OpenRequest(absl::StrCat("replay ", i + 1), SlotsOf(flags, traces[which]));
+    }
     const auto engine = MakeEngine(flags, session, options.device_uuid, traces[which],
                                    scorers[which], options.model.max_slots);
     if (!engine.ok()) return engine.status();
-    absl::StatusOr<PlayResult> one = Play(
-        scorers[which], which == 0 ? flags.trace : flags.more_traces[which - 1], flags, steps,
-        engine->get(), request, [&](int done) { progress.Update(all.steps + done, absl::Now()); });
+    absl::StatusOr<PlayResult> one =
+        Play(scorers[which], which == 0 ? flags.trace : flags.more_traces[which - 1], flags,
+             StepsOf(flags, traces[which]), engine->get(), *request,
+             [&](int done) { progress.Update(all.steps + done, absl::Now()); });
     if (!one.ok()) return one.status();
     all.Add(*one);
   }
@@ -182,12 +196,12 @@ absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flag
     return absl::InvalidArgumentError(
         "--executor: on a GPU replay runs the kernels itself; leave out --executor sidecar");
   }
-  absl::StatusOr<std::unique_ptr<Session>> session = Open(options);
-  if (!session.ok()) return session.status();
+  absl::StatusOr<Opened> opened = Open(options, SlotsOf(flags, traces[0]));
+  if (!opened.ok()) return opened.status();
   AnnounceMetrics(connection);
-  const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, session->get(), options);
+  const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, &*opened, options);
   if (!played.ok()) return played.status();
-  ReplayReport report = {flags, traces[0], *played, (*session)->stats(), std::nullopt};
+  ReplayReport report = {flags, traces[0], *played, opened->session->stats(), std::nullopt};
   absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
   if (counts.ok()) report.server = *counts;
   WarnOfDoubts(report);
