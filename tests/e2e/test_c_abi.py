@@ -151,6 +151,26 @@ def test_decode_steps_through_the_abi_are_those_of_the_reference(device, client,
     plane.slab.unmap()
 
 
+def test_audit_through_the_abi_counts_what_the_list_had_left_out(device, client):
+    session = RawSession(client, executor="INLINE", layers=2, block_slots=16, topk=32, max_slots=1024,
+                         policy=dict(sparsity=0.5, exploration=0))
+    plane = DataPlane(device, session, [session.open_request(b"a", SLOTS)], bound=False)
+    plane.select([799], 1, 0)  # nothing was observed: the last block, and the first of the others
+    scores = np.zeros((2, 1, 1, 800), np.float32)
+    scores[..., 390:422] = 1  # the true top-K; the list ends with block 23, slot 383, but for the last block
+    scores[1, ..., 390:422], scores[1, ..., 0:16], scores[1, ..., 600:616] = 0, 1, 1
+    row = spin.ScoredRow(plane.handles[0].index, 1, 799, 1, 0, spin.COVERS_ALL, 0)
+    results, audits = (spin.AuditResult * 2)(), (spin.LayerAudits * 2)()
+    workspace = np.zeros(device.audit_workspace_bytes(2, 1, plane.blocks), np.uint8)
+    device.audit(spin.AuditParams(
+        launch=plane.launch(), rows=ctypes.addressof(row), scores=spin.Scores(scores.ctypes.data, 800, 800, 800, spin.F32),
+        counters=plane.at["counters"], audits=ctypes.addressof(audits), workspace=workspace.ctypes.data,
+        results=ctypes.addressof(results)))
+    assert [(of.topk, of.missed) for of in results] == [(32, 32), (32, 16)]
+    assert [of.blocks for of in audits] == [50, 50]
+    assert session.slab.counters["audit_missed_slots"].tolist() == [32, 16]
+
+
 def test_list_of_another_step_keeps_all_blocks(device, client):
     session = RawSession(client, executor="INLINE", layers=2, block_slots=16, topk=32, max_slots=1024)
     plane = DataPlane(device, session, [session.open_request(b"a", SLOTS)], bound=False)

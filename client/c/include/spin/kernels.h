@@ -154,8 +154,8 @@ typedef struct spin_geometry {
 
 /* Bytes of one state page, a multiple of 256. */
 SPIN_API spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes);
-/* Bytes of scratch memory, 8-byte aligned, for spin_select, and for spin_audit with audits, of up to
- * this size on this device. Launches on one stream may share it. */
+/* Bytes of scratch memory, 8-byte aligned, for spin_select, and for spin_audit with audits, of up
+ * to this size on this device. Launches on one stream may share it. */
 SPIN_API spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers,
                                                int32_t rows, int32_t max_blocks, int64_t* bytes);
 SPIN_API spin_code spin_audit_workspace_bytes(const spin_device* device, int32_t layers,
@@ -247,10 +247,10 @@ typedef struct spin_layer_counters {
 
 /* What audits find out beyond the counters; totals that only grow, see proto/spin/v1. */
 typedef struct spin_layer_audits {
-  uint64_t blocks;                           /* of the contexts of audited rows */
-  uint64_t list_blocks;                      /* of the lists that would have been used */
-  uint64_t miss_rows[SPIN_MISS_BUCKETS];     /* audited rows by the share that was missed */
-  uint64_t rank_slots[SPIN_RANK_BINS];       /* true top-K slots by the rank of their block */
+  uint64_t blocks;                       /* of the contexts of audited rows */
+  uint64_t list_blocks;                  /* of the lists that would have been used */
+  uint64_t miss_rows[SPIN_MISS_BUCKETS]; /* audited rows by the share that was missed */
+  uint64_t rank_slots[SPIN_RANK_BINS];   /* true top-K slots by the rank of their block */
 } spin_layer_audits;
 
 typedef struct spin_audit_result {
