@@ -235,12 +235,12 @@ def print_checks(checks: list):
 
 
 def print_row(row: dict):
-    target = "" if row["target"] is None else f"{row['must_reach']:.2f} " + (
+    target = "" if row["target"] is None else f"{row['target']:.2f} " + (
         "reached" if row["retained"] >= row["target"] else "MISSED")
     print(f"{row['slots']:8} {row['requests']:4} {row['sparsity']:8.1f} {row['kept']:6.3f} | {row['scan_all_us']:8.1f} "
           f"{row['scan_kept_us']:8.1f} {row['saved_us']:8.1f} | {row['observe_select_us']:8.1f} {row['compact_us']:7.1f} "
           f"{row['floor_us']:7.1f} {row['observe_select_us'] / row['floor_us']:6.2f} | {row['retained']:8.3f} "
-          f"{row['retained_without_compact']:8.3f} {row["retained_cold"]:8.3f}  {target}", flush=True)
+          f"{row['retained_without_compact']:8.3f} {row['retained_cold']:8.3f}  {target}", flush=True)
 
 
 def print_layered(row: dict):
