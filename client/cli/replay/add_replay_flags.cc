@@ -41,9 +41,10 @@ void AddTraceFlags(CLI::App* command, ReplayFlags* flags) {
 void AddExecutionFlags(CLI::App* command, ReplayFlags* flags) {
   const std::vector<std::string> executors = {"inline", "sidecar"}, states = {"f32", "bf16"};
   command
-      ->add_option("--device", flags->device,
-                   "Where it all runs: cpu, cuda (the only visible GPU) or cuda:UUID; with --socket, "
-                   "where that spind runs")
+      ->add_option(
+          "--device", flags->device,
+          "Where it all runs: cpu, cuda (the only visible GPU) or cuda:UUID; with --socket, "
+          "where that spind runs")
       ->type_name("DEVICE");
   command->add_option("--executor", flags->executor, "Who runs Spin's kernels: spinctl or spind")
       ->check(OneOf(executors))

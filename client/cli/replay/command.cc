@@ -118,8 +118,7 @@ int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) 
 absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ReplayFlags& flags, Session* session,
                                                    const std::string& device_uuid,
                                                    const trace::Trace& trace,
-                                                   const trace::Scorer& scorer,
-                                                   int64_t max_slots) {
+                                                   const trace::Scorer& scorer, int64_t max_slots) {
   if (device_uuid == kernels::kCpuUuid) {
     return std::make_unique<HostEngine>(session, &scorer, StepsOf(flags, trace), flags.topk,
                                         flags.block);
