@@ -29,7 +29,7 @@ for program in "${programs[@]}"; do
   strip -o "$root/bin/$program" "$build/bin/$program"
   ldd "$build/bin/$program" | awk '/=> \//{print $3}'
 done | sort -u >"$work/libraries"
-for library in $(find "$build" -name 'libspin_kernels.so.*' -type f); do
+find "$build" -name 'libspin_kernels.so.*' -type f | while read -r library; do
   strip --strip-unneeded -o "$root/lib/$(basename "$library")" "$library"
   ln -sf "$(basename "$library")" "$root/lib/libspin_kernels.so"
   ldd "$library" | awk '/=> \//{print $3}' >>"$work/libraries"

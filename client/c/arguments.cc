@@ -18,9 +18,12 @@ absl::StatusOr<kernels::Dtype> DtypeOf(absl::string_view field, spin_dtype dtype
 }
 
 kernels::ListTable ListsOf(const spin_lists& lists, int32_t layers) {
-  return {reinterpret_cast<kernels::ListHeader*>(lists.headers), lists.blocks,
-          reinterpret_cast<kernels::ListMask*>(lists.masks),     lists.max_requests,
-          layers,                                                lists.max_blocks};
+  return {reinterpret_cast<kernels::ListHeader*>(lists.headers),
+          lists.blocks,
+          reinterpret_cast<kernels::ListMask*>(lists.masks),
+          lists.max_requests,
+          layers,
+          lists.max_blocks};
 }
 
 absl::Status CheckPointers(const spin_launch& launch, unsigned needs) {
@@ -50,8 +53,7 @@ absl::Status CheckPointer(absl::string_view field, const void* pointer) {
 absl::StatusOr<kernels::Geometry> GeometryOf(const spin_geometry& geometry) {
   absl::Status status = CheckRange("geometry.layers", geometry.layers, 1, kernels::kMaxLayers);
   if (!kernels::IsBlockSize(geometry.block)) {
-    status.Update(
-        Bad("geometry.block", absl::StrCat(geometry.block, " is not 16, 32, 64 or 128")));
+    status.Update(Bad("geometry.block", absl::StrCat(geometry.block, " is not 16, 32, 64 or 128")));
   }
   status.Update(CheckRange("geometry.topk", geometry.topk, 1, kernels::kMaxTopk));
   status.Update(CheckRange("geometry.tokens_per_slot", geometry.tokens_per_slot, 1,
@@ -59,8 +61,8 @@ absl::StatusOr<kernels::Geometry> GeometryOf(const spin_geometry& geometry) {
   const auto state = DtypeOf("geometry.state", geometry.state);
   status.Update(state.status());
   if (!status.ok()) return status;
-  return kernels::Geometry{geometry.layers, geometry.block, geometry.topk,
-                           geometry.tokens_per_slot, *state};
+  return kernels::Geometry{geometry.layers, geometry.block, geometry.topk, geometry.tokens_per_slot,
+                           *state};
 }
 
 absl::StatusOr<kernels::LayerRange> LayersOf(const kernels::Geometry& geometry, int32_t first,

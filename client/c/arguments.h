@@ -23,8 +23,8 @@ namespace spin::c_abi {
 
 absl::Status Bad(absl::string_view field, absl::string_view message);
 
-// A copy of the caller's parameters, with the fields that its header did not have as 0. `first_size` is
-// the size that the struct had in the first header of this major version.
+// A copy of the caller's parameters, with the fields that its header did not have as 0.
+// `first_size` is the size that the struct had in the first header of this major version.
 template <typename Params>
 absl::StatusOr<Params> Taken(absl::string_view name, const Params* given, size_t first_size) {
   if (given == nullptr) return Bad(name, "is null");

@@ -15,10 +15,10 @@
 
 namespace spin::kernels {
 
-#define SAME_FIELD(c_struct, c_field, cc_struct, cc_field)                  \
+#define SAME_FIELD(c_struct, c_field, cc_struct, cc_field)                      \
   static_assert(offsetof(c_struct, c_field) == offsetof(cc_struct, cc_field) && \
                 sizeof(c_struct::c_field) == sizeof(cc_struct::cc_field))
-#define SAME(c_struct, cc_struct, last) \
+#define SAME(c_struct, cc_struct, last)                                                            \
   static_assert(sizeof(c_struct) == sizeof(cc_struct) && alignof(c_struct) == alignof(cc_struct)); \
   SAME_FIELD(c_struct, last, cc_struct, last)
 
@@ -63,8 +63,7 @@ static_assert(SPIN_SHARE_OK == static_cast<int>(dataplane::ShareFault::kNone));
 static_assert(SPIN_SHARE_NO_DEVICE == static_cast<int>(dataplane::ShareFault::kNoDevice));
 static_assert(SPIN_SHARE_SAME_PID == static_cast<int>(dataplane::ShareFault::kSamePid));
 static_assert(SPIN_SHARE_NOT_SHAREABLE == static_cast<int>(dataplane::ShareFault::kNotShareable));
-static_assert(SPIN_SHARE_INVALID_HANDLE ==
-              static_cast<int>(dataplane::ShareFault::kInvalidHandle));
+static_assert(SPIN_SHARE_INVALID_HANDLE == static_cast<int>(dataplane::ShareFault::kInvalidHandle));
 static_assert(SPIN_SHARE_DRIVER == static_cast<int>(dataplane::ShareFault::kDriver));
 
 #undef SAME

@@ -35,16 +35,13 @@ int RequestsThatFit(const dataplane::SessionShape& shape, uint64_t slab_bytes) {
 TEST(SlabPlanTest, WhatWasPlannedForFits) {
   for (const bool staging : {false, true}) {
     for (const kernels::Dtype state : {kernels::Dtype::kF32, kernels::Dtype::kBF16}) {
-      const dataplane::SessionShape shape = {.geometry = {.layers = 3,
-                                                          .block = 64,
-                                                          .topk = 64,
-                                                          .tokens_per_slot = 4,
-                                                          .state = state},
-                                             .max_slots = 10000,
-                                             .max_requests = 5,
-                                             .max_next_n = 2,
-                                             .scores = kernels::Dtype::kF32,
-                                             .staging = staging};
+      const dataplane::SessionShape shape = {
+          .geometry = {.layers = 3, .block = 64, .topk = 64, .tokens_per_slot = 4, .state = state},
+          .max_slots = 10000,
+          .max_requests = 5,
+          .max_next_n = 2,
+          .scores = kernels::Dtype::kF32,
+          .staging = staging};
       const SlabPlan plan = PlanSlab(shape);
       EXPECT_EQ(RequestsThatFit(shape, plan.total()), 5);
       const uint64_t spare = 5 * kernels::PageBytes(shape.geometry);

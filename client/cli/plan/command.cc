@@ -66,8 +66,8 @@ absl::StatusOr<dataplane::SessionShape> ShapeOf(const PlanFlags& flags) {
   if (flags.requests == 0) return Invalid("--requests", "is required: how many at once");
   const uint64_t slots = (flags.context + model.tokens_per_slot - 1) / model.tokens_per_slot;
   if (slots > static_cast<uint64_t>(kernels::kMaxSlots)) {
-    return Invalid("--context", absl::StrCat(slots, " slots are more than Spin takes, ",
-                                             kernels::kMaxSlots));
+    return Invalid("--context",
+                   absl::StrCat(slots, " slots are more than Spin takes, ", kernels::kMaxSlots));
   }
   dataplane::SessionShape shape = {};
   shape.geometry = {model.layers, model.block, model.topk, model.tokens_per_slot,
@@ -150,8 +150,8 @@ void AddPlanCommand(CLI::App* app, Action* action) {
       ->type_name("16|32|64|128");
   command
       ->add_option("--context", flags->context, "Longest context in tokens, such as 131072 or 1M")
-      ->transform(CLI::AsNumberWithUnit(
-          std::map<std::string, uint64_t>{{"K", 1 << 10}, {"M", 1 << 20}}))
+      ->transform(
+          CLI::AsNumberWithUnit(std::map<std::string, uint64_t>{{"K", 1 << 10}, {"M", 1 << 20}}))
       ->type_name("TOKENS");
   command->add_option("--requests", flags->requests, "Requests at once")
       ->check(IntegerIn(1, 512))

@@ -9,8 +9,7 @@
 namespace spin::cli {
 
 SlabPlan PlanSlab(const dataplane::SessionShape& shape) {
-  const dataplane::SessionLayout layout =
-      dataplane::LayoutAt(dataplane::kSlabAlignment, shape);
+  const dataplane::SessionLayout layout = dataplane::LayoutAt(dataplane::kSlabAlignment, shape);
   const uint64_t page = kernels::PageBytes(shape.geometry);
   const uint64_t requests = shape.max_requests;
   SlabPlan plan;

@@ -13,11 +13,11 @@ namespace {
 constexpr int kThreads = 128;
 
 struct Tensors {
-  const uint8_t* k;       // [layers][slots][dim]
-  const float* k_scale;   // [layers][slots]
-  const uint8_t* q;       // [layers][steps][heads][dim]
-  const float* w;         // [layers][steps][heads]
-  const float* decode;    // [256] FP8 to fp32
+  const uint8_t* k;      // [layers][slots][dim]
+  const float* k_scale;  // [layers][slots]
+  const uint8_t* q;      // [layers][steps][heads][dim]
+  const float* w;        // [layers][steps][heads]
+  const float* decode;   // [256] FP8 to fp32
   int slots;
   int steps;
   int heads;
@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(kThreads)
     ScoreKernel(Tensors t, int layer, int step, const int32_t* table, const int32_t* slots,
                 int32_t block, float* scores) {
   extern __shared__ float shared[];
-  float* const decode = shared;        // [256]
-  float* const query = shared + 256;   // [heads][dim]
+  float* const decode = shared;       // [256]
+  float* const query = shared + 256;  // [heads][dim]
   const int64_t row = int64_t{layer} * t.steps + step;
   for (int i = threadIdx.x; i < 256; i += kThreads) decode[i] = t.decode[i];
   __syncthreads();
@@ -69,7 +69,8 @@ class CudaScorerImpl final : public CudaScorer {
 
   absl::Status Score(int layer, int step, const int32_t* table, const int32_t* slots, int32_t block,
                      int32_t max_slots, float* scores, kernels::Stream stream) override {
-    const size_t shared = (256 + static_cast<size_t>(tensors_.heads) * tensors_.dim) * sizeof(float);
+    const size_t shared =
+        (256 + static_cast<size_t>(tensors_.heads) * tensors_.dim) * sizeof(float);
     ScoreKernel<<<(max_slots + kThreads - 1) / kThreads, kThreads, shared,
                   static_cast<cudaStream_t>(stream.handle)>>>(tensors_, layer, step, table, slots,
                                                               block, scores);

@@ -18,8 +18,8 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Create(Session* session,
                                                              int block) {
   auto device = kernels::MakeCudaDevice(device_uuid);
   if (!device.ok()) return device.status();
-  std::unique_ptr<GpuEngine> engine(new GpuEngine(
-      *std::move(device), trace, kernels::BlocksOf(max_slots, block), topk, block));
+  std::unique_ptr<GpuEngine> engine(
+      new GpuEngine(*std::move(device), trace, kernels::BlocksOf(max_slots, block), topk, block));
   if (absl::Status status = engine->Prepare(session, trace); !status.ok()) return status;
   return engine;
 }
@@ -114,8 +114,8 @@ absl::StatusOr<StepTimes> GpuEngine::Decode(const Request& request, int step) {
 
 absl::Status GpuEngine::Fetch() {
   std::vector<int32_t> slots(layer_count_);
-  absl::Status status = device_->Copy(slots.data(), kept_slots_,
-                                      layer_count_ * int64_t{sizeof(int32_t)}, stream_);
+  absl::Status status =
+      device_->Copy(slots.data(), kept_slots_, layer_count_ * int64_t{sizeof(int32_t)}, stream_);
   status.Update(device_->Synchronize(stream_));
   for (int index = 0; status.ok() && index < layer_count_; ++index) {
     LayerBuffers& layer = layers_[index];

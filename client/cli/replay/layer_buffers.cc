@@ -10,9 +10,9 @@
 namespace spin::cli {
 
 void LayerBuffers::TakeTopK() {
-  top_count_ = trace::TopK(absl::MakeConstSpan(scores).first(score_count),
-                           static_cast<int>(top_.size()), absl::MakeSpan(workspace_),
-                           absl::MakeSpan(top_));
+  top_count_ =
+      trace::TopK(absl::MakeConstSpan(scores).first(score_count), static_cast<int>(top_.size()),
+                  absl::MakeSpan(workspace_), absl::MakeSpan(top_));
   for (int i = 0; i < top_count_; ++i) {
     top_[i] = kept[top_[i] / block_] * block_ + top_[i] % block_;
   }

@@ -1,30 +1,31 @@
 /* SPDX-FileCopyrightText: The Spin Authors
  * SPDX-License-Identifier: Apache-2.0
  *
- * The data plane of Spin for engines that are not C++: libspin_kernels.so. It opens a device, maps a
- * slab, and launches Spin's kernels on the engine's stream. The control plane (sessions, requests,
- * policy) is gRPC, proto/spin/v1; it says where in the slab each array lies.
+ * The data plane of Spin for engines that are not C++: libspin_kernels.so. It opens a device, maps
+ * a slab, and launches Spin's kernels on the engine's stream. The control plane (sessions,
+ * requests, policy) is gRPC, proto/spin/v1; it says where in the slab each array lies.
  *
  * Conventions
- *  - Plain C; nothing of the CUDA runtime: a stream is the `void*` behind a cudaStream_t (null is the
- *    default stream; on the CPU device it is ignored), a device pointer is a pointer.
+ *  - Plain C; nothing of the CUDA runtime: a stream is the `void*` behind a cudaStream_t (null is
+ * the default stream; on the CPU device it is ignored), a device pointer is a pointer.
  *  - Every function that can fail returns a spin_code; spin_last_error() then has one sentence that
  *    names the field. Nothing throws, nothing aborts.
  *  - Parameter structs begin with `struct_size`, to be set to their sizeof: fields are only ever
  *    appended, so a library accepts all sizes since its major version's first, and takes what an
  *    older caller has not got as 0. Fields named `reserved` must be 0.
- *  - Structs without a struct_size lie in memory that the device reads or writes; their layout is part
- *    of spin_layout_version().
- *  - Launches are asynchronous on the given stream, allocate nothing and never wait (on the CPU device
- *    they run to their end). All can be captured in CUDA graphs: rows, lists and lengths are read when
- *    a launch runs, so a captured graph serves every step. Pointers of a launch must stay valid until
- *    the stream has passed it; that they are is the caller's word, all else is checked.
+ *  - Structs without a struct_size lie in memory that the device reads or writes; their layout is
+ * part of spin_layout_version().
+ *  - Launches are asynchronous on the given stream, allocate nothing and never wait (on the CPU
+ * device they run to their end). All can be captured in CUDA graphs: rows, lists and lengths are
+ * read when a launch runs, so a captured graph serves every step. Pointers of a launch must stay
+ * valid until the stream has passed it; that they are is the caller's word, all else is checked.
  *  - Thread-safe, as long as concurrent launches touch different requests. spin_last_error() and
  *    spin_last_share_fault() are per thread. A device must outlive its slabs and launches.
  *
- * Units: a *slot* is one entry of the indexer's key cache, a *block* one page of that cache (`block`
- * slots), a *page* the unit in which Spin's own state grows (SPIN_PAGE_SLOTS slots), `position` the
- * position of a token. One *row* is a request in one decode step, with its next_n verifier rows.
+ * Units: a *slot* is one entry of the indexer's key cache, a *block* one page of that cache
+ * (`block` slots), a *page* the unit in which Spin's own state grows (SPIN_PAGE_SLOTS slots),
+ * `position` the position of a token. One *row* is a request in one decode step, with its next_n
+ * verifier rows.
  */
 #ifndef SPIN_KERNELS_H_
 #define SPIN_KERNELS_H_
@@ -79,11 +80,12 @@ enum {
 
 /* The library's SPIN_ABI_VERSION. Another number than the header's is another ABI. */
 SPIN_API uint32_t spin_abi_version(void);
-/* What lies in a slab; equal to Layout.layout_version of a spind that this library can work with. */
+/* What lies in a slab; equal to Layout.layout_version of a spind that this library can work with.
+ */
 SPIN_API uint32_t spin_layout_version(void);
 
-/* The message of this thread's last call that failed; "" before the first. Valid until the next call
- * of this thread that fails. */
+/* The message of this thread's last call that failed; "" before the first. Valid until the next
+ * call of this thread that fails. */
 SPIN_API const char* spin_last_error(void);
 /* The fault of this thread's last spin_slab_map. */
 SPIN_API spin_share_fault spin_last_share_fault(void);
@@ -93,10 +95,10 @@ SPIN_API spin_share_fault spin_last_share_fault(void);
 typedef struct spin_device spin_device;
 typedef struct spin_slab spin_slab;
 
-/* Opens the GPU with this UUID ("GPU-..."; the only visible one if ""), or the CPU ("CPU"), and loads
- * all kernels (about a second for a GPU). The calling thread needs no CUDA context and keeps its own.
- * NOT_FOUND names the visible GPUs, UNAVAILABLE there is none, UNIMPLEMENTED a MIG instance or a
- * build without CUDA. */
+/* Opens the GPU with this UUID ("GPU-..."; the only visible one if ""), or the CPU ("CPU"), and
+ * loads all kernels (about a second for a GPU). The calling thread needs no CUDA context and keeps
+ * its own. NOT_FOUND names the visible GPUs, UNAVAILABLE there is none, UNIMPLEMENTED a MIG
+ * instance or a build without CUDA. */
 SPIN_API spin_code spin_device_open(const char* uuid, spin_device** device);
 /* Null is fine. */
 SPIN_API void spin_device_close(spin_device* device);
@@ -122,9 +124,10 @@ typedef struct spin_slab_handle {
   uint64_t pid_namespace; /* inode of that namespace */
 } spin_slab_handle;
 
-/* Maps a slab, and checks that it is the one: layout version, epoch and size. Waits for the device; the
- * first mapping of a GPU's slab takes about 0.1 s. FAILED_PRECONDITION: other memory was mapped, or
- * the two processes can't share. Mappings of one slab in a process share its addresses. */
+/* Maps a slab, and checks that it is the one: layout version, epoch and size. Waits for the device;
+ * the first mapping of a GPU's slab takes about 0.1 s. FAILED_PRECONDITION: other memory was
+ * mapped, or the two processes can't share. Mappings of one slab in a process share its addresses.
+ */
 SPIN_API spin_code spin_slab_map(spin_device* device, const spin_slab_handle* handle,
                                  spin_slab** slab);
 /* Nothing that was launched may still use it. Null is fine. */
@@ -174,17 +177,18 @@ typedef struct spin_row {
 
 enum {
   SPIN_COVERS_ALL = 0, /* scores of every block, in order: element c is slot c */
-  SPIN_COVERS_KEPT = 1 /* of the kept blocks, compacted: element c is slot kept[c / b] * b + c % b */
+  SPIN_COVERS_KEPT =
+      1 /* of the kept blocks, compacted: element c is slot kept[c / b] * b + c % b */
 };
 
 /* A row whose scores have come back. */
 typedef struct spin_scored_row {
-  uint32_t request;  /* or SPIN_PADDING_ROW */
-  uint32_t next_n;   /* verifier rows that were scored */
-  int64_t position;  /* of the first verifier row */
-  uint32_t accepted; /* of those rows, how many enter the state; 0 to next_n */
-  uint32_t buffer;   /* that holds the list of this row */
-  uint32_t coverage; /* SPIN_COVERS_ALL or SPIN_COVERS_KEPT */
+  uint32_t request;   /* or SPIN_PADDING_ROW */
+  uint32_t next_n;    /* verifier rows that were scored */
+  int64_t position;   /* of the first verifier row */
+  uint32_t accepted;  /* of those rows, how many enter the state; 0 to next_n */
+  uint32_t buffer;    /* that holds the list of this row */
+  uint32_t coverage;  /* SPIN_COVERS_ALL or SPIN_COVERS_KEPT */
   uint32_t score_row; /* index of the row in the score tensor */
 } spin_scored_row;
 
@@ -200,8 +204,8 @@ typedef struct spin_policy {
   double exploration;               /* in [0, 1]: share of the kept blocks drawn at random */
   double decay;                     /* alpha in [0, 1) */
   uint64_t seed;
-  uint32_t audit_every;             /* the kernels do not read it */
-  uint32_t pin_first_block;         /* 1 keeps block 0 always */
+  uint32_t audit_every;     /* the kernels do not read it */
+  uint32_t pin_first_block; /* 1 keeps block 0 always */
 } spin_policy;
 
 typedef struct spin_list_header {
@@ -244,8 +248,8 @@ typedef struct spin_audit_result {
 /* For launches in a captured graph: what may change between two replays beside the rows. A session
  * that was opened anew lies elsewhere, while the addresses in the graph stay. A launch whose
  * `binding` is not null (memory of the device, written on the stream before the launch runs) takes
- * these values from there when it runs; its own `slab`, `records`, `counters`, list pointers, `epoch`
- * and `weights` are ignored and may be null. */
+ * these values from there when it runs; its own `slab`, `records`, `counters`, list pointers,
+ * `epoch` and `weights` are ignored and may be null. */
 typedef struct spin_binding {
   void* slab;
   const spin_request_record* records;
@@ -260,8 +264,8 @@ typedef struct spin_binding {
 /* ---- launches ---- */
 
 /* All lists of a session: headers[2][max_requests][layers]; blocks likewise with max_blocks entries
- * each, masks with ceil(max_blocks / 32). A list is used only by those who find the stamp they expect
- * on it: (epoch, generation, next_n, position). */
+ * each, masks with ceil(max_blocks / 32). A list is used only by those who find the stamp they
+ * expect on it: (epoch, generation, next_n, position). */
 typedef struct spin_lists {
   spin_list_header* headers;
   int32_t* blocks;
@@ -271,8 +275,8 @@ typedef struct spin_lists {
 } spin_lists;
 
 /* Element c of verifier row d of row r of layer l is
- * data[l * layer_stride + r * row_stride + d * draft_stride + c]; strides in elements. A launch of one
- * layer l over a buffer that holds that layer alone takes layer_stride 0. */
+ * data[l * layer_stride + r * row_stride + d * draft_stride + c]; strides in elements. A launch of
+ * one layer l over a buffer that holds that layer alone takes layer_stride 0. */
 typedef struct spin_scores {
   const void* data;
   int64_t layer_stride;
@@ -296,8 +300,8 @@ typedef struct spin_launch {
   const spin_binding* binding; /* or null */
 } spin_launch;
 
-/* Block scores from the state: for each block the best score that one of its slots may reach. Only for
- * those who want to see them: spin_select does this itself. */
+/* Block scores from the state: for each block the best score that one of its slots may reach. Only
+ * for those who want to see them: spin_select does this itself. */
 typedef struct spin_predict_params {
   uint32_t struct_size;
   uint32_t reserved;
@@ -334,9 +338,10 @@ typedef struct spin_compact_params {
   int32_t table_stride;
   int32_t next_n_stride; /* at least next_n of every row */
   int32_t* kept_table;   /* out [layers][row_count][table_stride] */
-  int32_t* kept_slots;   /* out [layers][row_count][next_n_stride]: context length of each verifier row */
-  int32_t* kept_blocks;  /* out [layers][row_count][table_stride] for spin_remap, or null */
-  int32_t* unserved;     /* grows by one for each row of a layer whose list did not serve, or null */
+  int32_t*
+      kept_slots; /* out [layers][row_count][next_n_stride]: context length of each verifier row */
+  int32_t* kept_blocks; /* out [layers][row_count][table_stride] for spin_remap, or null */
+  int32_t* unserved;    /* grows by one for each row of a layer whose list did not serve, or null */
 } spin_compact_params;
 SPIN_API spin_code spin_compact(spin_device* device, const spin_compact_params* params,
                                 void* stream);
@@ -353,7 +358,8 @@ typedef struct spin_remap_params {
   int32_t topk_stride; /* entries per verifier row */
   const spin_row* rows;
   const int32_t* kept_blocks; /* as spin_compact wrote them */
-  int32_t* topk; /* in/out [layer_count][row_count][next_n_stride][topk_stride]: of this launch's layers */
+  int32_t* topk; /* in/out [layer_count][row_count][next_n_stride][topk_stride]: of this launch's
+                    layers */
 } spin_remap_params;
 SPIN_API spin_code spin_remap(spin_device* device, const spin_remap_params* params, void* stream);
 
@@ -370,8 +376,8 @@ typedef struct spin_observe_params {
 SPIN_API spin_code spin_observe(spin_device* device, const spin_observe_params* params,
                                 void* stream);
 
-/* For rows that were scored in full: how much of the true top-K the list would have left out. Before
- * spin_observe. */
+/* For rows that were scored in full: how much of the true top-K the list would have left out.
+ * Before spin_observe. */
 typedef struct spin_audit_params {
   uint32_t struct_size;
   uint32_t reserved;
