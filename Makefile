@@ -36,7 +36,7 @@ install: setup-build  ## Install programs, headers and CMake package under PREFI
 	@cmake --install build --prefix $(PREFIX)
 
 ##@ Test
-.PHONY: all test test-unit test-e2e test-replays bench
+.PHONY: all test test-unit test-e2e test-replays bench bundle
 
 all: setup-build  ## Build everything: programs, examples, tests, benchmarks
 	$(call build,release,build)
@@ -56,6 +56,9 @@ test-replays: setup-test all  ## Replay every recorded trace at every setting (m
 
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh
+
+bundle: all  ## Pack programs, GPU tests and benchmarks for a GPU machine without libraries (docs/gpu.md)
+	@scripts/bundle.sh build build/spin-bundle.tar.gz
 
 ##@ Operations
 .PHONY: image test-ops test-monitoring test-dashboard test-helm test-status-page test-kube dashboard chart-docs

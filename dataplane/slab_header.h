@@ -25,4 +25,10 @@ struct SlabHeader {
   uint64_t nonce;  // to be quoted in Attach: proof of having mapped this very slab
 };
 
+// Whether what was mapped is the slab that its owner told of.
+constexpr bool IsSlab(const SlabHeader& header, uint64_t epoch, uint64_t bytes) {
+  return header.magic == kSlabMagic && header.layout_version == kLayoutVersion &&
+         header.epoch == epoch && header.bytes == bytes;
+}
+
 }  // namespace spin::dataplane

@@ -181,7 +181,8 @@ __device__ void AuditRow(AuditShared& shared, const AuditParams& p, int32_t r, i
 }
 
 template <typename S>
-__global__ void __launch_bounds__(kThreads) AuditKernel(const __grid_constant__ AuditParams params) {
+__global__ void __launch_bounds__(kThreads)
+    AuditKernel(const __grid_constant__ AuditParams params) {
   const AuditParams p = BoundToAudit(params);
   __shared__ AuditShared shared;
   BlockRanks ranks = {nullptr, nullptr};

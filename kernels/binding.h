@@ -32,8 +32,8 @@ struct Binding {
 };
 
 // Parameters as they are when the launch runs. With BoundLists lists and epoch come from the
-// binding, with Bound also the state, with BoundToCount also the counters, with BoundToAudit also the
-// audits if the parameters name some, with BoundToObserve also the weights.
+// binding, with Bound also the state, with BoundToCount also the counters, with BoundToAudit also
+// the audits if the parameters name some, with BoundToObserve also the weights.
 template <typename Params>
 SPIN_HOST_DEVICE inline Params BoundLists(const Params& params) {
   Params out = params;

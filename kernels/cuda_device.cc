@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
-#include "kernels/use_cuda_device.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/use_cuda_device.h"
 
 namespace spin::kernels {
 namespace {
@@ -73,9 +73,8 @@ class CudaDevice final : public Device {
   }
   absl::StatusOr<Marker> MakeMarker() override {
     cudaEvent_t event = nullptr;
-    absl::Status status = On("a new event", [&] {
-      return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-    });
+    absl::Status status =
+        On("a new event", [&] { return cudaEventCreateWithFlags(&event, cudaEventDisableTiming); });
     if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
     events_.push_back(event);
@@ -91,9 +90,8 @@ class CudaDevice final : public Device {
   }
   absl::StatusOr<Stream> MakeStream() override {
     cudaStream_t stream = nullptr;
-    absl::Status status = On("a new stream", [&] {
-      return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    });
+    absl::Status status = On(
+        "a new stream", [&] { return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); });
     if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
     streams_.push_back(stream);
@@ -206,8 +204,9 @@ absl::StatusOr<Found> FindDevice(absl::string_view uuid) {
   if (uuid.empty() && found->size() == 1) return found->front();
   if (absl::StartsWithIgnoreCase(uuid, "MIG-")) {
     return absl::UnimplementedError(
-        absl::StrCat(uuid, " is a MIG instance, which is not supported: give spind and the engine a "
-                           "whole GPU"));
+        absl::StrCat(uuid,
+                     " is a MIG instance, which is not supported: give spind and the engine a "
+                     "whole GPU"));
   }
   for (const Found& one : *found) {
     if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return one;

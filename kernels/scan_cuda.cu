@@ -119,18 +119,22 @@ __device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeig
   return zero & 0x7fff7fffu;
 }
 
-// Entries by the rule, element by element. Returns how many scores were ignored.
+// Entries by the rule, element by element; of the lane's eight the first `count`. Returns how many
+// scores were ignored.
 template <typename S>
 __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights, Bf16* v,
                                         Bf16* d) {
+  float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(scores[k]) : 0;
   int ignored_scores = 0;
-#pragma unroll 1
-  for (int k = 0; k < count; ++k) {
-    const float score = ToFloat(scores[k]);
-    const float share = weights.now * score;
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) {
+    if (k >= count) break;
+    const float share = weights.now * all[k];
     bool ignored = false;
-    v[k] = NextEntry(v[k], score, share, weights.past, ignored);
-    d[k] = NextEntry(d[k], score, share, weights.past, ignored);
+    v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
+    d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
     ignored_scores += ignored ? 1 : 0;
   }
   return ignored_scores;
@@ -266,14 +270,15 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     }
     CommitCopies();
   }
-  uint32_t now = 0;                           // offset of the chunk's stage
-  uint32_t free = kAhead * sizeof(Stage<S>);  // ... and of the one to copy to
+  uint32_t now = 0;  // offset of the chunk's stage
 #pragma unroll 1
   for (;;) {
     __syncwarp();
     if (chunks > kAhead) {
       constexpr uint32_t kBefore = (1u << kBlocksPerChunk * kAhead) - 1;
-      fetch(free, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
+      // Into the stage before: it is free again.
+      const uint32_t to = now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>);
+      fetch(to, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
             walk.Next(kAhead));
     }
     CommitCopies();
@@ -299,7 +304,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
                                         min(end_slot - slot, kSlotsPerLane), p.weights,
                                         reinterpret_cast<Bf16*>(old),
                                         reinterpret_cast<Bf16*>(old + LaneStage<S>::kD) + shift);
-        CountOn(p.counters[layer].nonfinite_scores, ignored);
+        // Looked up again: in the loop registers are dear.
+        CountOn(BoundToCount(params).counters[layer].nonfinite_scores, ignored);
       }
       __syncwarp();
       if (wrong != 0) {
@@ -337,7 +343,6 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     slot += kSlotsPerChunk;
     walk.at = next;
     walk.vector += 32;
-    free = now;
     now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
   }
 }

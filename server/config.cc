@@ -81,7 +81,10 @@ void AddServing(CLI::App& app, Config& config) {
 
 void AddMemory(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Device and memory");
-  group->add_option("--device", config.device, "Where state lives and kernels run: cpu, cuda (the only visible GPU) or cuda:UUID")
+  group
+      ->add_option(
+          "--device", config.device,
+          "Where state lives and kernels run: cpu, cuda (the only visible GPU) or cuda:UUID")
       ->envname("SPIND_DEVICE")
       ->capture_default_str();
   group
@@ -99,9 +102,10 @@ void AddMemory(CLI::App& app, Config& config) {
   const std::map<std::string, kernels::Dtype> dtypes = {{"f32", kernels::Dtype::kF32},
                                                         {"bf16", kernels::Dtype::kBF16}};
   group
-      ->add_option("--state-dtype", config.state_dtype,
-                   "Default type of the moving averages: f32 or bf16 (default: f32 on the CPU, bf16 on a "
-                   "GPU)")
+      ->add_option(
+          "--state-dtype", config.state_dtype,
+          "Default type of the moving averages: f32 or bf16 (default: f32 on the CPU, bf16 on a "
+          "GPU)")
       ->envname("SPIND_STATE_DTYPE")
       ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"));
 }

@@ -114,12 +114,11 @@ void Session::Sweep() {
   absl::MutexLock lock(&mutex_);
   if (quarantine_.empty()) return;
   uint64_t reached = 0;
-  const absl::Status read = region_->slab().Read(
-      &reached, &region_->view().timeline->engine_done, sizeof reached);
+  const absl::Status read =
+      region_->slab().Read(&reached, &region_->view().timeline->engine_done, sizeof reached);
   if (!read.ok()) return;
-  const auto keep =
-      std::partition(quarantine_.begin(), quarantine_.end(),
-                     [reached](const auto& held) { return reached < held.first; });
+  const auto keep = std::partition(quarantine_.begin(), quarantine_.end(),
+                                   [reached](const auto& held) { return reached < held.first; });
   for (auto it = keep; it != quarantine_.end(); ++it) released.push_back(std::move(it->second));
   quarantine_.erase(keep, quarantine_.end());
 }

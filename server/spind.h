@@ -28,8 +28,8 @@
 
 // A running spind: owns every part, in the order in which they depend on each other.
 //
-//   threads: listener (accepts), peer-watcher, quarantine, budgets, steps, control, civetweb's sixteen,
-//   gRPC's own
+//   threads: listener (accepts), peer-watcher, quarantine, budgets, steps, control, civetweb's
+//   sixteen, gRPC's own
 namespace spin::server {
 
 class Spind {

@@ -31,7 +31,7 @@ struct SessionTotals {
   uint64_t steps = 0;
   std::vector<kernels::LayerCounters> layers;
   std::vector<kernels::LayerAudits> audits;  // as many as layers
-  uint64_t rows = 0;  // fallback_rows are some of these
+  uint64_t rows = 0;                         // fallback_rows are some of these
   std::array<uint64_t, kFallbackReasons> fallback_rows = {};
   TimeTotals predict_time;
   TimeTotals observe_time;

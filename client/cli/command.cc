@@ -55,6 +55,7 @@ void AddAllCommands(CLI::App* app, Action* action) {
   AddTuneCommand(app, action);
   AddStatusCommand(app, action);
   AddSessionsCommand(app, action);
+  AddPlanCommand(app, action);
   AddPolicyCommand(app, action);
   AddTopCommand(app, action);
   AddDoctorCommand(app, action);

@@ -35,6 +35,7 @@ void AddTuneCommand(CLI::App* app, Action* action);
 void AddStatusCommand(CLI::App* app, Action* action);
 void AddSessionsCommand(CLI::App* app, Action* action);
 void AddPolicyCommand(CLI::App* app, Action* action);
+void AddPlanCommand(CLI::App* app, Action* action);
 void AddTopCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 void AddCompletionCommand(CLI::App* app, Action* action);

@@ -39,9 +39,8 @@ absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
   if (buffers.kept_table == nullptr) return Bad("buffers.kept_table", "is null");
   if (buffers.kept_slots == nullptr) return Bad("buffers.kept_slots", "is null");
   if (buffers.table_stride < max_blocks) {
-    return Bad("buffers.table_stride",
-               absl::StrCat(buffers.table_stride, " is less than the ", max_blocks,
-                            " blocks of the longest context"));
+    return Bad("buffers.table_stride", absl::StrCat(buffers.table_stride, " is less than the ",
+                                                    max_blocks, " blocks of the longest context"));
   }
   return absl::OkStatus();
 }
@@ -119,8 +118,8 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
 DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
                                std::shared_ptr<const LocalDevice> local,
                                const dataplane::SessionShape& shape, ControlBlock control,
-                               std::unique_ptr<InFlight> in_flight,
-                               kernels::DeviceMemory workspace, kernels::DeviceMemory unserved,
+                               std::unique_ptr<InFlight> in_flight, kernels::DeviceMemory workspace,
+                               kernels::DeviceMemory unserved,
                                kernels::DeviceMemory unserved_on_host)
     : session_(session),
       buffers_(buffers),
@@ -146,8 +145,8 @@ DeviceLoopImpl::~DeviceLoopImpl() {
 
 absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
   if (static_cast<int>(rows.size()) > shape_.max_requests) {
-    return Bad("rows", absl::StrCat(rows.size(), " are more than max_requests, ",
-                                    shape_.max_requests));
+    return Bad("rows",
+               absl::StrCat(rows.size(), " are more than max_requests, ", shape_.max_requests));
   }
   if (step_.active) {
     if (absl::Status status = Abandon(stream); !status.ok()) return status;
@@ -227,7 +226,8 @@ RowPlan DeviceLoopImpl::plan(int row) const {
 absl::Status DeviceLoopImpl::Accept(const EndOptions& verdict, kernels::Stream stream) {
   if (!step_.active) return absl::FailedPreconditionError("no step is in progress");
   if (!has_drafts()) {
-    return absl::FailedPreconditionError("without drafts (max_next_n 1) there is nothing to accept");
+    return absl::FailedPreconditionError(
+        "without drafts (max_next_n 1) there is nothing to accept");
   }
   if (!planner_.TakeEndOptions(verdict, step_)) {
     return Bad("verdict", "accepted or next_n do not fit the rows of the step");
@@ -301,12 +301,8 @@ absl::Status DeviceLoopImpl::CheckScores(const DeviceScores& scores) const {
 
 // Where a launch finds lists it learns from the binding; here is only their shape.
 kernels::ListTable DeviceLoopImpl::BoundLists() const {
-  return {nullptr,
-          nullptr,
-          nullptr,
-          shape_.max_requests,
-          shape_.geometry.layers,
-          shape_.max_blocks()};
+  return {
+      nullptr, nullptr, nullptr, shape_.max_requests, shape_.geometry.layers, shape_.max_blocks()};
 }
 
 absl::Status DeviceLoopImpl::Compact(int rows, kernels::Stream stream) {

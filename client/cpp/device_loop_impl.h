@@ -32,8 +32,7 @@ class DeviceLoopImpl {
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
                      kernels::Stream stream);
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
-  absl::Status Observe(Layers layers, const DeviceScores& scores, int rows,
-                       kernels::Stream stream);
+  absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Select(int rows, kernels::Stream stream);
 
  private:

@@ -46,7 +46,7 @@ TEST_F(CompletionTest, TheTreeHasEveryCommandAndTheirFlags) {
     flags += command.flags.size();
   });
   EXPECT_EQ(paths,
-            " /replay /eval /tune /status /sessions /policy /policy/get /policy/set /top /doctor "
+            " /replay /eval /tune /status /sessions /plan /policy /policy/get /policy/set /top /doctor "
             "/completion ");
   EXPECT_GT(flags, 40u);
 }

@@ -126,7 +126,9 @@ class DeviceLoopTest : public SessionFixture {
   std::unique_ptr<server::Spind> device_spind_;
 };
 
-TEST_F(DeviceLoopTest, OneGraphServesAThousandSteps) { ExpectAgreement(ElementType::kBFloat16, 1000); }
+TEST_F(DeviceLoopTest, OneGraphServesAThousandSteps) {
+  ExpectAgreement(ElementType::kBFloat16, 1000);
+}
 
 TEST_F(DeviceLoopTest, OneGraphServesFp32State) { ExpectAgreement(ElementType::kFloat32, 150); }
 

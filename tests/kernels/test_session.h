@@ -63,7 +63,8 @@ class TestSession {
   // The list as its masks have it; fails the test if their ranks do not fit their bits.
   std::vector<int32_t> MaskedBlocks(uint32_t buffer, uint32_t request, int32_t layer,
                                     int32_t blocks);
-  void SetList(uint32_t buffer, uint32_t request, int32_t layer, const std::vector<int32_t>& blocks);
+  void SetList(uint32_t buffer, uint32_t request, int32_t layer,
+               const std::vector<int32_t>& blocks);
   void SetHeader(uint32_t buffer, uint32_t request, int32_t layer, const ListHeader& header);
 
   // Both averages, by slot and by distance, over all pages of the request. bf16 comes widened.

@@ -40,6 +40,12 @@ void AddTraceFlags(CLI::App* command, ReplayFlags* flags) {
 
 void AddExecutionFlags(CLI::App* command, ReplayFlags* flags) {
   const std::vector<std::string> executors = {"inline", "sidecar"}, states = {"f32", "bf16"};
+  command
+      ->add_option(
+          "--device", flags->device,
+          "Where it all runs: cpu, cuda (the only visible GPU) or cuda:UUID; with --socket, "
+          "where that spind runs")
+      ->type_name("DEVICE");
   command->add_option("--executor", flags->executor, "Who runs Spin's kernels: spinctl or spind")
       ->check(OneOf(executors))
       ->type_name(ChoiceName(executors));
@@ -73,7 +79,7 @@ void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
   AddSpindFlags(command, flags);
   AddJsonFlag(command, &flags->common);
   for (const char* flag : {"--sparsity", "--exploration", "--alpha", "--audit-every", "--seed",
-                           "--block", "--budget-mode", "--executor", "--state"}) {
+                           "--block", "--budget-mode", "--device", "--executor", "--state"}) {
     command->get_option(flag)->capture_default_str();
   }
 }

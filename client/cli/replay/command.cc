@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,8 @@
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/replay/gpu_engine.h"
+#include "client/cli/replay/host_engine.h"
 #include "client/cli/replay/player.h"
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/replay/report.h"
@@ -43,6 +46,7 @@ Examples:
   spinctl replay --trace testdata/traces/small-8k.safetensors --topk 128 --sparsity 0.4
   spinctl replay --trace long.safetensors --topk 2048 --sparsity 0.7 --executor sidecar --json
   spinctl replay --trace long.safetensors --topk 2048 --audit-every 16 --hold
+  spinctl replay --trace long.safetensors --topk 2048 --device cuda   scores and kernels on a GPU
   spinctl replay --trace a.safetensors --then b.safetensors --rounds 20 --topk 512 \
     --audit-every 32 --budget-mode target_miss --target-miss 0.01)";
 
@@ -85,11 +89,23 @@ absl::Status WaitUntilReady(Session* session) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options) {
+// A session with its first request, ready to decode.
+struct Opened {
+  std::unique_ptr<Session> session;
+  Request request;
+};
+
+absl::StatusOr<Opened> Open(const SessionOptions& options, int64_t slots) {
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(options);
   if (!session.ok()) return session.status();
   if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
-  return session;
+  Request request = (*session)->OpenRequest("replay", slots);
+  if (absl::Status status = request.status(); !status.ok()) return status;
+  return Opened{*std::move(session), std::move(request)};
+}
+
+int64_t SlotsOf(const ReplayFlags& flags, const trace::Trace& trace) {
+  return trace.Context(StepsOf(flags, trace) - 1);
 }
 
 int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
@@ -98,23 +114,40 @@ int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) 
   return steps * flags.requests * flags.rounds;
 }
 
-// All requests, one after the other.
+// On the device that spind serves.
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ReplayFlags& flags, Session* session,
+                                                   const std::string& device_uuid,
+                                                   const trace::Trace& trace,
+                                                   const trace::Scorer& scorer, int64_t max_slots) {
+  if (device_uuid == kernels::kCpuUuid) {
+    return std::make_unique<HostEngine>(session, &scorer, StepsOf(flags, trace), flags.topk,
+                                        flags.block);
+  }
+  return GpuEngine::Create(session, device_uuid, trace, max_slots, flags.topk, flags.block);
+}
+
+// All requests, one after the other; the first is open.
 absl::StatusOr<PlayResult> PlayAll(const ReplayFlags& flags, absl::Span<const trace::Trace> traces,
-                                   Session* session) {
+                                   Opened* opened, const SessionOptions& options) {
+  Session* const session = opened->session.get();
   const std::vector<trace::Scorer> scorers(traces.begin(), traces.end());
   Progress progress("replay", TotalSteps(flags, traces), DetectTerminal(STDERR_FILENO), stderr,
                     absl::Now());
+  std::optional<Request> request = std::move(opened->request);
   PlayResult all;
   for (int i = 0; i < RequestsOf(flags); ++i) {
     const size_t which = static_cast<size_t>(i / flags.requests) % traces.size();
-    // The one before has closed, so that there is room.
-    const int steps = StepsOf(flags, traces[which]);
-    const Request request = session->OpenRequest(i == 0 ? "replay" : absl::StrCat("replay ", i + 1),
-                                                 traces[which].Context(steps - 1));
-    if (absl::Status status = request.status(); !status.ok()) return status;
+    if (i > 0) {
+      request.reset();  // first: the session has room for one
+      request = session->OpenRequest(absl::StrCat("replay ", i + 1), SlotsOf(flags, traces[which]));
+    }
+    const auto engine = MakeEngine(flags, session, options.device_uuid, traces[which],
+                                   scorers[which], options.model.max_slots);
+    if (!engine.ok()) return engine.status();
     absl::StatusOr<PlayResult> one =
-        Play(scorers[which], which == 0 ? flags.trace : flags.more_traces[which - 1], flags, steps,
-             session, request, [&](int done) { progress.Update(all.steps + done, absl::Now()); });
+        Play(scorers[which], which == 0 ? flags.trace : flags.more_traces[which - 1], flags,
+             StepsOf(flags, traces[which]), engine->get(), *request,
+             [&](int done) { progress.Update(all.steps + done, absl::Now()); });
     if (!one.ok()) return one.status();
     all.Add(*one);
   }
@@ -154,13 +187,21 @@ absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flag
                            absl::Span<const trace::Trace> traces, const SpawnedSpind* own) {
   if (absl::Status status = CheckHealth(connection); !status.ok()) return status;
   const std::string client_name = absl::StrCat("spinctl replay ", getpid());
-  absl::StatusOr<std::unique_ptr<Session>> session =
-      Open(SessionOptionsFor(flags, traces, connection.socket(), client_name));
-  if (!session.ok()) return session.status();
+  const auto list =
+      connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
+  if (!list.ok()) return list.status();
+  SessionOptions options = SessionOptionsFor(flags, traces, connection.socket(), client_name);
+  options.device_uuid = list->server().device_uuid();
+  if (options.device_uuid != kernels::kCpuUuid && flags.sidecar()) {
+    return absl::InvalidArgumentError(
+        "--executor: on a GPU replay runs the kernels itself; leave out --executor sidecar");
+  }
+  absl::StatusOr<Opened> opened = Open(options, SlotsOf(flags, traces[0]));
+  if (!opened.ok()) return opened.status();
   AnnounceMetrics(connection);
-  const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, session->get());
+  const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, &*opened, options);
   if (!played.ok()) return played.status();
-  ReplayReport report = {flags, traces[0], *played, (*session)->stats(), std::nullopt};
+  ReplayReport report = {flags, traces[0], *played, opened->session->stats(), std::nullopt};
   absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
   if (counts.ok()) report.server = *counts;
   WarnOfDoubts(report);
@@ -177,7 +218,7 @@ absl::Status RunReplay(const ReplayFlags& flags) {
   if (!flags.common.socket.empty()) {
     return ReplayThrough(Connection(flags.common.socket), flags, *traces, nullptr);
   }
-  const auto spind = SpawnedSpind::Start(flags.spind, SlabBytesFor(flags, *traces));
+  const auto spind = SpawnedSpind::Start(flags.spind, flags.device, SlabBytesFor(flags, *traces));
   if (!spind.ok()) return spind.status();
   absl::Status status = ReplayThrough((*spind)->connection(), flags, *traces, spind->get());
   if (const std::string log = (*spind)->Log(); !log.empty())

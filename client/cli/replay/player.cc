@@ -47,19 +47,19 @@ void PlayResult::Add(const PlayResult& other) {
 }
 
 absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const std::string& name,
-                                const ReplayFlags& flags, int steps, Session* session,
+                                const ReplayFlags& flags, int steps, Engine* engine,
                                 const Request& request, const std::function<void(int)>& progress) {
-  Engine engine(&scorer, steps, flags.topk, flags.block);
   Judge judge(&scorer, steps, flags.topk, flags.block);
   PlayResult result;
   result.steps = steps;
   result.layers.resize(scorer.layers());
   for (int step = 0; step < steps; ++step) {
     if (absl::Status status = CheckInterrupt(); !status.ok()) return status;
-    const StepTimes times = engine.Decode(session, request, step);
-    if (step > 0) AddTimes(times, &result.mean);
+    const absl::StatusOr<StepTimes> times = engine->Decode(request, step);
+    if (!times.ok()) return times.status();
+    if (step > 0) AddTimes(*times, &result.mean);
     for (int layer = 0; layer < scorer.layers(); ++layer) {
-      const Verdict verdict = judge.Check(layer, step, engine.output(layer));
+      const Verdict verdict = judge.Check(layer, step, engine->output(layer));
       result.exact &= verdict.exact;
       if (step == 0) continue;  // cold: scans everything
       result.layers[layer].Add(verdict);

@@ -36,11 +36,10 @@ struct PlayResult {
   void Add(const PlayResult& other);
 };
 
-// Plays `steps` steps of the trace, called `name`, through one request of the session. CANCELLED if
-// interrupted.
+// Plays `steps` steps of the trace, called `name`, through one request. CANCELLED if interrupted.
 // `progress` is called after each step with the number of steps done.
 absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const std::string& name,
-                                const ReplayFlags& flags, int steps, Session* session,
+                                const ReplayFlags& flags, int steps, Engine* engine,
                                 const Request& request, const std::function<void(int)>& progress);
 
 }  // namespace spin::cli

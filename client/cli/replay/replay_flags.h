@@ -42,7 +42,8 @@ struct ReplayFlags {
   bool pin_first_block = false;
   std::string budget_mode = "fixed";
   std::optional<double> target_miss, min_sparsity, max_sparsity;
-  v1::Policy policy_file;  // what it has set is in the fields above already, but for its flags
+  v1::Policy policy_file;      // what it has set is in the fields above already, but for its flags
+  std::string device = "cpu";  // of the spind that replay starts
   std::string executor = "inline";
   std::string state = "f32";
   bool hold = false;

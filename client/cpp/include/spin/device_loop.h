@@ -48,8 +48,8 @@ struct Layers {
 };
 
 // Scores on the device: element c of verifier row d of row r of layer l is data[l * layer_stride +
-// r * row_stride + d * draft_stride + c], strides in elements. Elements follow the row's kept blocks
-// in order, as kept_table does. Must stay as they are until Observe has run.
+// r * row_stride + d * draft_stride + c], strides in elements. Elements follow the row's kept
+// blocks in order, as kept_table does. Must stay as they are until Observe has run.
 struct DeviceScores {
   const void* data = nullptr;
   ElementType type = ElementType::kFloat32;
@@ -60,8 +60,8 @@ struct DeviceScores {
 
 // What BeginStep has decided for a row.
 struct RowPlan {
-  bool sparse = false;           // its lists are used, as far as they are what they should be
-  Reason reason = Reason::kNone; // why not
+  bool sparse = false;            // its lists are used, as far as they are what they should be
+  Reason reason = Reason::kNone;  // why not
 };
 
 // Use from one thread at a time. `stream` is a cudaStream_t; null is the legacy default stream.
@@ -98,8 +98,8 @@ class DeviceLoop {
   // Turns positions in the compacted rows of one layer into slots: topk is [R][D][topk_stride];
   // negative entries stay.
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows, void* stream);
-  // Compares audited rows with their lists. Before Observe. Audits share scratch memory: launches of
-  // them follow one another.
+  // Compares audited rows with their lists. Before Observe. Audits share scratch memory: launches
+  // of them follow one another.
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, void* stream);
   // Lets the scores enter the state.
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, void* stream);
