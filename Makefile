@@ -36,7 +36,7 @@ install: setup-build  ## Install programs, headers and CMake package under PREFI
 	@cmake --install build --prefix $(PREFIX)
 
 ##@ Test
-.PHONY: all test test-unit test-e2e test-replays bench
+.PHONY: all test test-unit test-e2e test-replays bench bundle
 
 all: setup-build  ## Build everything: programs, examples, tests, benchmarks
 	$(call build,release,build)
@@ -56,6 +56,9 @@ test-replays: setup-test all  ## Replay every recorded trace at every setting (m
 
 bench: all  ## Run the benchmarks
 	@scripts/bench.sh
+
+bundle: all  ## Pack programs, GPU tests and benchmarks for a GPU machine without libraries (docs/gpu.md)
+	@scripts/bundle.sh build build/spin-bundle.tar.gz
 
 ##@ Operations
 .PHONY: image test-ops test-monitoring test-dashboard test-helm test-status-page test-kube dashboard chart-docs
@@ -82,8 +85,8 @@ test-dashboard: setup-ops  ## Check the dashboard with its linter
 test-helm: setup-helm  ## Check the chart: unit tests, Helm 3 and 4, strict schemas, values
 	@$(ops_pytest) tests/helm
 
-test-status-page: setup-browser all  ## Check spind's status page in a real browser
-	@$(ops_pytest) tests/status_page
+test-status-page: setup-browser all  ## Check the status page of spind and the report of spinctl eval in a real browser
+	@$(ops_pytest) tests/status_page tests/report_page
 
 test-kube: setup-kube  ## Try image and chart on a real Kubernetes on this machine (root; builds it once)
 	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image

@@ -9,9 +9,10 @@
 // for bf16 state and fp32 scores: V and D of kept blocks are read and written, their scores read,
 // and D alone is read elsewhere. The copy bandwidth is measured in the same run. Steps are replayed
 // from CUDA graphs over several sessions in turn, so that their state does not stay in the L2
-// cache; `cold` besides flushes it before every step.
+// cache; `cold` is one step after a flush of that cache, so that its lists and tables are gone,
+// too. fp32 state has a floor of (16 keep + 4) bytes: it must be right rather than fast.
 //
-//   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--state f32|bf16]
+//   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--state bf16,f32]
 //                  [--scores f32|bf16] [--json]      without a size: the sizes of docs/gpu.md
 
 #include <cuda_runtime_api.h>
@@ -171,6 +172,30 @@ Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwi
   return cost;
 }
 
+void PrintHeader(const BedShape& shape, const std::string& state, const std::string& scores) {
+  std::printf("\n%d layers, %s state, %s scores\n\n", shape.layers, state.c_str(), scores.c_str());
+  std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity", "kept",
+              "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
+}
+
+void PrintRow(const BedShape& shape, const Cost& cost) {
+  std::printf("%8lld %4d %8.2f %6.3f | %8.1f %8.1f %8.1f %8.1f | %10.2f %9.2f\n",
+              static_cast<long long>(shape.slots), shape.requests, shape.sparsity, cost.kept_share,
+              cost.observe_us, cost.step_us, cost.floor_us, cost.cold_us,
+              cost.step_us / cost.floor_us, cost.step_us / shape.layers);
+  std::fflush(stdout);
+}
+
+nlohmann::json RowJson(const BedShape& shape, const std::string& state, const std::string& scores,
+                       const Cost& cost) {
+  return {{"slots", shape.slots},      {"requests", shape.requests},
+          {"layers", shape.layers},    {"state", state},
+          {"scores", scores},          {"sparsity", shape.sparsity},
+          {"kept", cost.kept_share},   {"observe_us", cost.observe_us},
+          {"step_us", cost.step_us},   {"cold_us", cost.cold_us},
+          {"floor_us", cost.floor_us}, {"step_over_floor", cost.step_us / cost.floor_us}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -178,18 +203,19 @@ int main(int argc, char** argv) {
   BedShape one;
   int64_t slots = 0;
   std::vector<double> sparsities = {0.3, 0.4, 0.5};
-  std::string state = "bf16";
+  std::vector<std::string> states = {"bf16", "f32"};
   std::string scores = "f32";
   bool json = false;
   app.add_option("--slots", slots, "context of each request, in slots");
   app.add_option("--requests", one.requests, "requests in the batch");
   app.add_option("--layers", one.layers, "layers with an indexer");
   app.add_option("--sparsity", sparsities, "share of blocks to skip")->delimiter(',');
-  app.add_option("--state", state, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
+  app.add_option("--state", states, "bf16, f32 or both")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"bf16", "f32"}));
   app.add_option("--scores", scores, "f32 or bf16")->check(CLI::IsMember({"f32", "bf16"}));
   app.add_flag("--json", json, "one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
-  one.state = state == "f32" ? Dtype::kF32 : Dtype::kBF16;
   one.scores = scores == "f32" ? Dtype::kF32 : Dtype::kBF16;
 
   auto device = spin::kernels::MakeCudaDevice("");
@@ -200,39 +226,24 @@ int main(int argc, char** argv) {
   cudaStream_t stream;
   Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   const double bandwidth = CopyBandwidth(stream);
+  if (!json) std::printf("copy bandwidth %.2f TB/s\n", bandwidth * 1e-12);
 
   std::vector<std::pair<int64_t, int>> sizes = {
       {131072, 1}, {131072, 8}, {131072, 32}, {524288, 1}, {524288, 8}};
   if (slots > 0) sizes = {{slots, one.requests}};
   nlohmann::json out = {{"copy_bytes_per_second", bandwidth}, {"rows", nlohmann::json::array()}};
-  if (!json) {
-    std::printf("copy bandwidth %.2f TB/s; %d layers, %s state, %s scores\n\n", bandwidth * 1e-12,
-                one.layers, state.c_str(), scores.c_str());
-    std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity",
-                "kept", "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
-  }
-  for (const auto& [size, requests] : sizes) {
-    for (const double sparsity : sparsities) {
-      BedShape shape = one;
-      shape.slots = size;
-      shape.requests = requests;
-      shape.sparsity = sparsity;
-      const Cost cost = Measure(**device, shape, bandwidth, stream);
-      out["rows"].push_back({{"slots", size},
-                             {"requests", requests},
-                             {"sparsity", sparsity},
-                             {"kept", cost.kept_share},
-                             {"observe_us", cost.observe_us},
-                             {"step_us", cost.step_us},
-                             {"cold_us", cost.cold_us},
-                             {"floor_us", cost.floor_us},
-                             {"step_over_floor", cost.step_us / cost.floor_us}});
-      if (!json) {
-        std::printf("%8lld %4d %8.2f %6.3f | %8.1f %8.1f %8.1f %8.1f | %10.2f %9.2f\n",
-                    static_cast<long long>(size), requests, sparsity, cost.kept_share,
-                    cost.observe_us, cost.step_us, cost.floor_us, cost.cold_us,
-                    cost.step_us / cost.floor_us, cost.step_us / shape.layers);
-        std::fflush(stdout);
+  for (const std::string& state : states) {
+    BedShape shape = one;
+    shape.state = state == "f32" ? Dtype::kF32 : Dtype::kBF16;
+    if (!json) PrintHeader(shape, state, scores);
+    for (const auto& [size, requests] : sizes) {
+      for (const double sparsity : sparsities) {
+        shape.slots = size;
+        shape.requests = requests;
+        shape.sparsity = sparsity;
+        const Cost cost = Measure(**device, shape, bandwidth, stream);
+        out["rows"].push_back(RowJson(shape, state, scores, cost));
+        if (!json) PrintRow(shape, cost);
       }
     }
   }

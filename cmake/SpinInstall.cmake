@@ -9,7 +9,8 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/spin)
 
 install(TARGETS spind spinctl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/cpp/include/spin DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/cpp/include/spin ${PROJECT_SOURCE_DIR}/client/c/include/spin
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 
 # The client and the static libraries that it links. Only spin::client is for consumers. The targets of the
@@ -25,6 +26,8 @@ install(TARGETS ${libraries} EXPORT spinTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${names} EXPORT spinTargets)
+install(TARGETS spin_kernels_c EXPORT spinTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT spinTargets NAMESPACE spin:: DESTINATION ${package_dir})
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/spinConfig.cmake.in

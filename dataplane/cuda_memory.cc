@@ -146,11 +146,11 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Allocate(absl::string_vi
   void* base = nullptr;
   const cudaError_t error = cudaMalloc(&base, bytes);
   if (error != cudaSuccess) {
-    return DriverFault(ShareFault::kDriver,
-                       absl::StrCat("no room for a slab of ", bytes, " bytes on ", device_uuid,
-                                    ", which has ", FreeMemory(),
-                                    " bytes free; ask for less with --slab-bytes"),
-                       error);
+    return DriverFault(
+        ShareFault::kDriver,
+        absl::StrCat("no room for a slab of ", bytes, " bytes on ", device_uuid, ", which has ",
+                     FreeMemory(), " bytes free; ask for less with --slab-bytes"),
+        error);
   }
   const absl::StatusOr<CudaIpcHandle> handle = ExportCudaMemory(base);
   if (!handle.ok()) {

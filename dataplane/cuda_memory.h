@@ -29,11 +29,11 @@ struct CudaIpcHandle {
 // the status by ShareFaultOf.
 enum class ShareFault {
   kNone,
-  kNoDevice,         // this process does not see the GPU
-  kSamePid,          // exporter and importer have the same number in two pid namespaces
-  kNotShareable,     // the memory comes from a pool or from the virtual memory API
-  kInvalidHandle,    // not a handle of CUDA, or of memory that is gone
-  kDriver,           // the driver refused; the message says why
+  kNoDevice,       // this process does not see the GPU
+  kSamePid,        // exporter and importer have the same number in two pid namespaces
+  kNotShareable,   // the memory comes from a pool or from the virtual memory API
+  kInvalidHandle,  // not a handle of CUDA, or of memory that is gone
+  kDriver,         // the driver refused; the message says why
 };
 ShareFault ShareFaultOf(const absl::Status& status);
 

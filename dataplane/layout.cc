@@ -7,6 +7,7 @@
 #include "dataplane/timeline.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
+#include "kernels/layer_audits.h"
 #include "kernels/state.h"
 
 namespace spin::dataplane {
@@ -38,6 +39,7 @@ SessionLayout LayoutAt(uint64_t base, const SessionShape& shape) {
   SessionLayout layout = {};
   layout.records = cursor.Take(requests * sizeof(kernels::RequestRecord));
   layout.counters = cursor.Take(layers * sizeof(kernels::LayerCounters));
+  layout.audits = cursor.Take(layers * sizeof(kernels::LayerAudits));
   layout.timeline = cursor.Take(sizeof(Timeline));
   layout.headers = cursor.Take(2 * requests * layers * sizeof(kernels::ListHeader));
   layout.lists = cursor.Take(2 * requests * layers * blocks * sizeof(int32_t));

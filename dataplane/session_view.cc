@@ -21,6 +21,7 @@ SessionView ViewOf(std::byte* slab, uint64_t epoch, const SessionShape& shape,
   view.slab = slab;
   view.records = At<kernels::RequestRecord>(slab, layout.records);
   view.counters = At<kernels::LayerCounters>(slab, layout.counters);
+  view.audits = At<kernels::LayerAudits>(slab, layout.audits);
   view.timeline = At<Timeline>(slab, layout.timeline);
   view.lists = {At<kernels::ListHeader>(slab, layout.headers),
                 At<int32_t>(slab, layout.lists),

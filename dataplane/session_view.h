@@ -10,6 +10,7 @@
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
 #include "kernels/geometry.h"
+#include "kernels/layer_audits.h"
 #include "kernels/rows.h"
 #include "kernels/state.h"
 
@@ -22,6 +23,7 @@ struct SessionView {
   std::byte* slab;                   // base of the mapping in this process
   kernels::RequestRecord* records;   // [max_requests]; spind's own view has a private copy
   kernels::LayerCounters* counters;  // [layers]
+  kernels::LayerAudits* audits;      // [layers]
   Timeline* timeline;
   kernels::ListTable lists;
   std::byte* staging;      // or null

@@ -7,8 +7,8 @@
 
 namespace spin::dataplane {
 
-// The memory that both processes see: POSIX shared memory for the CPU device, device memory shared by
-// CUDA IPC for a GPU. Unmapped when destroyed.
+// The memory that both processes see: POSIX shared memory for the CPU device, device memory shared
+// by CUDA IPC for a GPU. Unmapped when destroyed.
 class SlabMemory {
  public:
   virtual ~SlabMemory() = default;

@@ -3,6 +3,8 @@
 
 #include "dataplane/step_runner.h"
 
+#include <algorithm>
+
 namespace spin::dataplane {
 
 StepRunner::Scratch StepRunner::ScratchAt(std::byte* base, const kernels::Device& device,
@@ -15,13 +17,15 @@ StepRunner::Scratch StepRunner::ScratchAt(std::byte* base, const kernels::Device
   };
   const int64_t rows = shape.max_requests;
   Scratch scratch;
-  scratch.audited =
-      reinterpret_cast<kernels::ScoredRow*>(take(rows * sizeof(kernels::ScoredRow)));
+  scratch.audited = reinterpret_cast<kernels::ScoredRow*>(take(rows * sizeof(kernels::ScoredRow)));
   scratch.scored = reinterpret_cast<kernels::ScoredRow*>(take(rows * sizeof(kernels::ScoredRow)));
   scratch.next = reinterpret_cast<kernels::Row*>(take(rows * sizeof(kernels::Row)));
   scratch.policy = reinterpret_cast<kernels::Policy*>(take(sizeof(kernels::Policy)));
-  scratch.workspace = take(device.SelectWorkspaceBytes(shape.geometry.layers, shape.max_requests,
-                                                       shape.max_blocks()));
+  // Select and Audit follow one another on the stream.
+  const int32_t layers = shape.geometry.layers;
+  scratch.workspace =
+      take(std::max(device.SelectWorkspaceBytes(layers, shape.max_requests, shape.max_blocks()),
+                    device.AuditWorkspaceBytes(layers, shape.max_requests, shape.max_blocks())));
   scratch.bytes = at;
   return scratch;
 }
@@ -53,6 +57,8 @@ absl::Status StepRunner::LaunchAudit(size_t rows, const kernels::ScoreView& scor
                          .lists = view_.lists,
                          .scores = scores,
                          .counters = view_.counters,
+                         .audits = view_.audits,
+                         .workspace = scratch_.workspace,
                          .results = nullptr},
                         stream);
 }

@@ -25,8 +25,8 @@ class StepRunner {
   // trust what they find there.
   static int64_t ScratchBytes(const kernels::Device& device, const SessionShape& shape);
 
-  // The device, the mapping behind the view and the scratch memory (aligned to 256) must outlive the
-  // runner.
+  // The device, the mapping behind the view and the scratch memory (aligned to 256) must outlive
+  // the runner.
   StepRunner(kernels::Device* device, const SessionView& view, std::byte* scratch);
 
   // Compares the fully scored rows with the lists that would have been used. Before Observe.

@@ -10,6 +10,7 @@
 #include "kernels/counters.h"
 #include "kernels/ema.h"
 #include "kernels/host_device.h"
+#include "kernels/layer_audits.h"
 #include "kernels/state.h"
 
 // For launches that are captured in a graph: what may change between two replays beside the rows. A
@@ -22,6 +23,7 @@ struct Binding {
   std::byte* slab;
   const RequestRecord* records;
   LayerCounters* counters;
+  LayerAudits* audits;
   ListHeader* headers;
   int32_t* blocks;
   ListMask* masks;
@@ -31,8 +33,8 @@ struct Binding {
 };
 
 // Parameters as they are when the launch runs. With BoundLists lists and epoch come from the
-// binding, with Bound also the state, with BoundToCount also the counters, with BoundToObserve also the
-// weights.
+// binding, with Bound also the state, with BoundToCount also the counters, with BoundToAudit also
+// the audits if the parameters name some, with BoundToObserve also the weights.
 template <typename Params>
 SPIN_HOST_DEVICE inline Params BoundLists(const Params& params) {
   Params out = params;
@@ -56,6 +58,13 @@ template <typename Params>
 SPIN_HOST_DEVICE inline Params BoundToCount(const Params& params) {
   Params out = Bound(params);
   if (params.binding) out.counters = params.binding->counters;
+  return out;
+}
+
+template <typename Params>
+SPIN_HOST_DEVICE inline Params BoundToAudit(const Params& params) {
+  Params out = BoundToCount(params);
+  if (params.binding && params.audits) out.audits = params.binding->audits;
   return out;
 }
 

@@ -54,8 +54,8 @@ struct RemapParams {
   int32_t table_stride;
   int32_t next_n_stride;  // verifier rows of a row in topk
   int32_t topk_stride;    // entries per verifier row
-  int32_t* topk;  // in/out [geometry.layers][row_count][next_n_stride][topk_stride]: compacted index
-                  // to slot; negative entries (padding) stay as they are
+  int32_t* topk;  // in/out [geometry.layers][row_count][next_n_stride][topk_stride]: compacted
+                  // index to slot; negative entries (padding) stay as they are
 };
 
 void RemapCpu(const RemapParams& params);

@@ -30,9 +30,8 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
   const int64_t at = int64_t{layer} * p.row_count + blockIdx.x;
   const int32_t blocks =
-      row.next_n == 0
-          ? 0
-          : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
+      row.next_n == 0 ? 0
+                      : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
   int32_t count = blocks;
   const int32_t* kept = nullptr;
   if (row.request != kPaddingRow && blocks > 0) {

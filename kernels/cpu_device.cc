@@ -45,6 +45,9 @@ class CpuDevice final : public Device {
   int64_t SelectWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCpu(max_blocks);
   }
+  int64_t AuditWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCpu(max_blocks);
+  }
 
   absl::Status Predict(const PredictParams& params, Stream) override {
     PredictCpu(params);

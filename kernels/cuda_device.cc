@@ -13,8 +13,8 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
 #include "kernels/cuda_words.h"
-#include "kernels/use_cuda_device.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/use_cuda_device.h"
 
 namespace spin::kernels {
 namespace {
@@ -93,9 +93,8 @@ class CudaDevice final : public Device {
   }
   absl::StatusOr<Stream> MakeStream() override {
     cudaStream_t stream = nullptr;
-    absl::Status status = On("a new stream", [&] {
-      return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    });
+    absl::Status status = On(
+        "a new stream", [&] { return cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking); });
     if (!status.ok()) return status;
     absl::MutexLock lock(&mutex_);
     streams_.push_back(stream);
@@ -104,6 +103,9 @@ class CudaDevice final : public Device {
 
   int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCuda(layers, rows, max_blocks);
+  }
+  int64_t AuditWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const override {
+    return AuditWorkspaceBytesCuda(layers, rows, max_blocks);
   }
   absl::Status Predict(const PredictParams& params, Stream stream) override {
     return On("Predict", [&] { return PredictCuda(params, Handle(stream)); });
@@ -220,8 +222,9 @@ absl::StatusOr<Found> FindDevice(absl::string_view uuid) {
   if (uuid.empty() && found->size() == 1) return found->front();
   if (absl::StartsWithIgnoreCase(uuid, "MIG-")) {
     return absl::UnimplementedError(
-        absl::StrCat(uuid, " is a MIG instance, which is not supported: give spind and the engine a "
-                           "whole GPU"));
+        absl::StrCat(uuid,
+                     " is a MIG instance, which is not supported: give spind and the engine a "
+                     "whole GPU"));
   }
   for (const Found& one : *found) {
     if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return one;

@@ -36,5 +36,6 @@ cudaError_t AdmitCuda(const AdmitParams& params, cudaStream_t stream);
 cudaError_t LoadKernelsCuda();
 
 int64_t SelectWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_blocks);
+int64_t AuditWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_blocks);
 
 }  // namespace spin::kernels

@@ -76,6 +76,9 @@ class Device {
   // Scratch memory that Select needs for launches up to this size; a multiple of 8.
   virtual int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;
 
+  // The same for Audit with `audits`. Launches on one stream may share it with Select.
+  virtual int64_t AuditWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;
+
   virtual absl::Status Predict(const PredictParams& params, Stream stream) = 0;
   virtual absl::Status Select(const SelectParams& params, Stream stream) = 0;
   virtual absl::Status Compact(const CompactParams& params, Stream stream) = 0;

@@ -15,10 +15,10 @@ inline constexpr uint32_t kPaddingRow = UINT32_MAX;  // a row to skip
 
 // One request in one decode step, to predict for.
 struct Row {
-  uint32_t request;   // index into StateView::records, or kPaddingRow
-  uint32_t next_n;    // 1 to kMaxNextN verifier rows, at token positions position .. + next_n - 1
-  int64_t position;   // token position of the first verifier row
-  uint32_t buffer;    // 0 or 1: which of the request's two list buffers
+  uint32_t request;     // index into StateView::records, or kPaddingRow
+  uint32_t next_n;      // 1 to kMaxNextN verifier rows, at token positions position .. + next_n - 1
+  int64_t position;     // token position of the first verifier row
+  uint32_t buffer;      // 0 or 1: which of the request's two list buffers
   uint32_t generation;  // of the request, as whoever uses its list knows it; Select asks the record
 };
 

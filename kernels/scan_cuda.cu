@@ -36,7 +36,7 @@ constexpr int kSlotsPerLane = 8;
 constexpr int kSlotsPerChunk = kBlock * kBlocksPerChunk;
 constexpr int kCtasPerSm = 8;
 constexpr int kStages = 3;
-constexpr int kAhead = kStages - 1;  // chunks whose copies are under way
+constexpr int kAhead = kStages - 1;   // chunks whose copies are under way
 constexpr int kMaxChunksPerWarp = 8;  // their blocks lie in one page and one word of the masks
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
 constexpr uint32_t kColdHigh = 0xff800000u;  // -infinity in the high half
@@ -95,8 +95,8 @@ struct LaneStage {
   }
 };
 
-// The common path: eight entries that were observed before, and finite scores. Returns 0, or another
-// number if it was not so; then v and d are worthless.
+// The common path: eight entries that were observed before, and finite scores. Returns 0, or
+// another number if it was not so; then v and d are worthless.
 template <typename S>
 __device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeights weights,
                                uint32_t v[4], uint32_t d[4]) {
@@ -119,18 +119,22 @@ __device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeig
   return zero & 0x7fff7fffu;
 }
 
-// Entries by the rule, element by element. Returns how many scores were ignored.
+// Entries by the rule, element by element; of the lane's eight the first `count`. Returns how many
+// scores were ignored.
 template <typename S>
 __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights, Bf16* v,
                                         Bf16* d) {
+  float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(scores[k]) : 0;
   int ignored_scores = 0;
-#pragma unroll 1
-  for (int k = 0; k < count; ++k) {
-    const float score = ToFloat(scores[k]);
-    const float share = weights.now * score;
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) {
+    if (k >= count) break;
+    const float share = weights.now * all[k];
     bool ignored = false;
-    v[k] = NextEntry(v[k], score, share, weights.past, ignored);
-    d[k] = NextEntry(d[k], score, share, weights.past, ignored);
+    v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
+    d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
     ignored_scores += ignored ? 1 : 0;
   }
   return ignored_scores;
@@ -189,18 +193,19 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   // The row, and everything that it leads to, in one go each: waiting is what this part costs.
   const ScoredRow row = p.rows[blockIdx.y];
   if (row.request == kPaddingRow) return;  // there may be no slab at all
-  const Observed observed = ObservedRow(p, row, layer, draft);
+  const Reach reach = ReachOf(p, row, draft);
   const RequestRecord& record = p.state.records[row.request];
-  const auto distance = static_cast<uint32_t>(observed.query - first_slot);
+  const auto distance = static_cast<uint32_t>(reach.query - first_slot);
   const uint32_t d_page = min(distance / kPageSlots, kMaxPages - 1u);
   const uint32_t v_unit = record.pages[static_cast<uint32_t>(first_slot) / kPageSlots];
   const uint32_t d_unit = record.pages[d_page];
   const uint32_t d_next_unit = record.pages[max(d_page, 1u) - 1];
-  const ListMask word = observed.blocks.Word(first_block / 32);
+  const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
+  const Observed observed = ObservedRow(p, row, layer, draft);
   // No page lies there, but the loads must not wait for the others' verdict.
   constexpr uint32_t kNoPage = UINT32_MAX;
-  const bool sound = max(max(v_unit, d_unit), d_next_unit) != kNoPage &&
-                     static_cast<int32_t>(word.rank) >= 0;
+  const bool sound =
+      max(max(v_unit, d_unit), d_next_unit) != kNoPage && static_cast<int32_t>(word.rank) >= 0;
   if (!observed.any || first_slot >= observed.slots || !sound) return;
   int chunks =
       min(chunks_per_warp, (observed.slots - first_slot + kSlotsPerChunk - 1) / kSlotsPerChunk);
@@ -213,9 +218,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   while (static_cast<int32_t>(rank) + __popc(kept) > observed.blocks.max_blocks && kept != 0) {
     kept &= ~(0x80000000u >> __clz(kept));
   }
-  const auto* scores = reinterpret_cast<const std::byte*>(
-                           ScoresOf<S>(p.scores, row, layer, draft)) +
-                       lane8 * 16;
+  const auto* scores =
+      reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) + lane8 * 16;
   asm volatile("" : "+l"(scores));  // or nvcc would compute it anew all the time
 
   std::byte* const slab = p.state.slab + layer * LayerBytes(p.geometry);
@@ -266,14 +270,15 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     }
     CommitCopies();
   }
-  uint32_t now = 0;                            // offset of the chunk's stage
-  uint32_t free = kAhead * sizeof(Stage<S>);  // ... and of the one to copy to
+  uint32_t now = 0;  // offset of the chunk's stage
 #pragma unroll 1
   for (;;) {
     __syncwarp();
     if (chunks > kAhead) {
       constexpr uint32_t kBefore = (1u << kBlocksPerChunk * kAhead) - 1;
-      fetch(free, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
+      // Into the stage before: it is free again.
+      const uint32_t to = now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>);
+      fetch(to, kAhead, kept >> kBlocksPerChunk * kAhead, rank + __popc(kept & kBefore),
             walk.Next(kAhead));
     }
     CommitCopies();
@@ -295,12 +300,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
         const int64_t place = rank + __popc(kept & (group - 1));
         const S* const from = reinterpret_cast<const S*>(scores - lane8 * 16);
         auto* const old = reinterpret_cast<std::byte*>(stages[warp]) + now + lane * 16;
-        const int ignored =
-            ObserveEach(from + place * kBlock + lane8 * kSlotsPerLane,
-                        min(end_slot - slot, kSlotsPerLane), p.weights,
-                        reinterpret_cast<Bf16*>(old),
-                        reinterpret_cast<Bf16*>(old + LaneStage<S>::kD) + shift);
-        CountOn(p.counters[layer].nonfinite_scores, ignored);
+        const int ignored = ObserveEach(from + place * kBlock + lane8 * kSlotsPerLane,
+                                        min(end_slot - slot, kSlotsPerLane), p.weights,
+                                        reinterpret_cast<Bf16*>(old),
+                                        reinterpret_cast<Bf16*>(old + LaneStage<S>::kD) + shift);
+        // Looked up again: in the loop registers are dear.
+        CountOn(BoundToCount(params).counters[layer].nonfinite_scores, ignored);
       }
       __syncwarp();
       if (wrong != 0) {
@@ -316,8 +321,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     }
     const uint32_t last = lane8 == 7 ? d[3] | kColdHigh : d[3];
     const uint32_t best_d = MaxOf(MaxOf(d[0], d[1]), MaxOf(d[2], last));
-    uint32_t best =
-        MaxOf(__byte_perm(best_v, best_d, 0x5410), __byte_perm(best_v, best_d, 0x7632));
+    uint32_t best = MaxOf(__byte_perm(best_v, best_d, 0x5410), __byte_perm(best_v, best_d, 0x7632));
 #pragma unroll
     for (int step = 1; step < 8; step *= 2) best = MaxOf(best, __shfl_xor_sync(~0u, best, step));
     if (lane8 == 7 && slot - 7 * kSlotsPerLane < end_slot) {
@@ -339,7 +343,6 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     slot += kSlotsPerChunk;
     walk.at = next;
     walk.vector += 32;
-    free = now;
     now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
   }
 }

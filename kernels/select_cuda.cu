@@ -8,12 +8,14 @@
 #include "kernels/internal/cuda_largest.cuh"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_summaries.cuh"
+#include "kernels/internal/cuda_tiles.cuh"
 #include "kernels/internal/order_key.h"
 
 // Select: a thread block for each (layer, row). A warp owns a contiguous range of tiles of 32
 // blocks and a lane one block of each, so that only thresholds and counts cross warps, and ranks
-// follow the index. Keys and draws lie in shared memory, or in the workspace where contexts are too
-// long. Barriers and waits are what the time goes into, so there are few of both:
+// follow the index. Keys lie in registers; for long contexts in shared memory, or in the workspace
+// where that is too small. Barriers and waits are what the time goes into, so there are few of
+// both, and where rows are many few warps for each:
 //
 //   draws, pages | keys | histogram | threshold | ties | choose, histogram of draws | threshold |
 //   counts | list
@@ -24,9 +26,6 @@ namespace spin::kernels {
 namespace {
 
 constexpr int32_t kSharedBlocks = 32768;  // keys of so many blocks fit into shared memory
-constexpr int32_t kSmallBlocks = 4096;    // longer contexts get twice the threads
-constexpr int kSmallThreads = 512;
-constexpr int kLargeThreads = 1024;
 
 // Keys of blocks that the choice is not free about; those of scores and draws are smaller.
 constexpr uint32_t kChosen = UINT32_MAX;
@@ -38,9 +37,39 @@ static_assert(kDraws == internal::kBins);
 
 __host__ __device__ constexpr int32_t RoundedUp(int32_t blocks) { return (blocks + 31) / 32 * 32; }
 
+__host__ __device__ constexpr int64_t DrawBytes(int32_t max_blocks) {
+  return RoundedUp(max_blocks) * int64_t{sizeof(uint16_t)};
+}
+
 // A key and a draw for each block.
 __host__ __device__ constexpr int64_t KeyBytes(int32_t max_blocks) {
-  return RoundedUp(max_blocks) * int64_t{sizeof(uint32_t) + sizeof(uint16_t)};
+  return RoundedUp(max_blocks) * int64_t{sizeof(uint32_t)} + DrawBytes(max_blocks);
+}
+
+// Blocks the choice is free about, and how many of them are chosen how.
+struct Choice {
+  RowExtent extent;
+  int32_t first_free;
+  int32_t end_free;
+  int32_t keep;
+  uint32_t best;
+  uint32_t explored;
+};
+
+__device__ Choice ChoiceFor(const SelectParams& p, const Row& row, int32_t layer) {
+  const Geometry& g = p.geometry;
+  const RowExtent extent = ExtentOf(row.position, row.next_n, g);
+  const BlockBudget budget =
+      BudgetOf(extent, row.next_n, g.topk, g.block, p.policy->sparsity[layer],
+               p.policy->exploration, p.policy->pin_first_block != 0);
+  Choice choice;
+  choice.extent = extent;
+  choice.first_free = budget.pinned - extent.tail_blocks;
+  choice.end_free = extent.blocks - extent.tail_blocks;
+  choice.keep = budget.keep;
+  choice.best = static_cast<uint32_t>(budget.keep - budget.pinned - budget.explored);
+  choice.explored = static_cast<uint32_t>(budget.explored);
+  return choice;
 }
 
 template <int kThreads>
@@ -51,6 +80,7 @@ struct SelectShared {
   uint32_t ties[kWarps];
   uint32_t draw_ties[kWarps];
   uint32_t sure[kWarps];
+  Choice choice;
 };
 
 // The sum over the warps before this one, after a barrier.
@@ -60,73 +90,96 @@ __device__ uint32_t SumBefore(const uint32_t (&warps)[kWarps]) {
   return __reduce_add_sync(~0u, lane < static_cast<int>(threadIdx.x / 32) ? warps[lane] : 0u);
 }
 
-// Blocks the choice is free about, and how many of them are chosen how.
-struct Choice {
-  int32_t blocks;
-  int32_t first_free;
-  int32_t end_free;
-  int32_t keep;
-  uint32_t best;
-  uint32_t explored;
-};
-
-__device__ Choice ChoiceFor(const SelectParams& p, const Row& row, const RowExtent& extent,
-                            int32_t layer) {
-  const Geometry& g = p.geometry;
-  const BlockBudget budget =
-      BudgetOf(extent, row.next_n, g.topk, g.block, p.policy->sparsity[layer],
-               p.policy->exploration, p.policy->pin_first_block != 0);
-  Choice choice;
-  choice.blocks = extent.blocks;
-  choice.first_free = budget.pinned - extent.tail_blocks;
-  choice.end_free = extent.blocks - extent.tail_blocks;
-  choice.keep = budget.keep;
-  choice.best = static_cast<uint32_t>(budget.keep - budget.pinned - budget.explored);
-  choice.explored = static_cast<uint32_t>(budget.explored);
-  return choice;
-}
-
-// Block scores straight from V and D, where no summary serves: the rare or the slow case.
+// The lane's block score in a tile straight from V and D, where no summary serves: the rare or the
+// slow case. Whole warps.
 template <typename T>
-__device__ __noinline__ void ScanScores(const SelectParams& params, const Row& row, int32_t layer,
-                                        int32_t end, internal::Tiles tiles, float* out) {
+__device__ __noinline__ float ScanTile(const SelectParams& params, const Row& row, int32_t layer,
+                                       int32_t end, int32_t tile) {
   const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
-  __syncwarp();  // `out` may hold what the lanes wrote when they tried the summaries
-  for (int32_t block = tiles.first * 32; block < min(tiles.end * 32, end); ++block) {
+  float mine = kUnobserved;
+  for (int32_t block = tile * 32; block < min(tile * 32 + 32, end); ++block) {
     const float score = internal::ScanBlock<T>(p.state, record, p.geometry, row, layer, block);
-    if (threadIdx.x % 32 == 0) out[block] = score;
+    if (static_cast<int32_t>(threadIdx.x % 32) == block % 32) mine = score;
   }
-  __syncwarp();
+  return mine;
 }
 
+// The same for fp32 state, which has no summaries and goes this way always: eight lanes share a
+// block, so that many loads are in flight. Where it is the exception, its registers are too dear.
+template <>
+__device__ __noinline__ float ScanTile<float>(const SelectParams& params, const Row& row,
+                                              int32_t layer, int32_t end, int32_t tile) {
+  const SelectParams p = Bound(params);
+  const RequestRecord& record = p.state.records[row.request];
+  const Geometry& g = p.geometry;
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  const int64_t last_seen = VisibleSlots(row.position + row.next_n - 1, g.tokens_per_slot);
+  float mine = kUnobserved;
+  for (int32_t i = 0; i < 32 && tile * 32 + i < end; i += 4) {
+    const int64_t first = int64_t{tile * 32 + i + lane / 8} * g.block;
+    float best = kUnobserved;
+    const auto scan = [&](int64_t seen, const auto& at) {
+      const int64_t last = min(first + g.block, seen);
+#pragma unroll 8
+      for (int64_t slot = first + lane % 8; slot < last; slot += 8) {
+        best = fmaxf(best, ToFloat(*at(slot)));
+      }
+    };
+    scan(last_seen,
+         [&](int64_t slot) { return internal::VAt<float>(p.state, record, g, layer, slot); });
+    for (uint32_t draft = 0; draft < row.next_n; ++draft) {
+      const int64_t position = row.position + draft;
+      const int64_t query = QuerySlot(position, g.tokens_per_slot);
+      scan(VisibleSlots(position, g.tokens_per_slot), [&](int64_t slot) {
+        return internal::DAt<float>(p.state, record, g, layer, query - slot);
+      });
+    }
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2) {
+      best = fmaxf(best, __shfl_xor_sync(~0u, best, step));
+    }
+    const float other = __shfl_sync(~0u, best, lane % 4 * 8);
+    if (lane / 4 == i / 4) mine = other;
+  }
+  return mine;
+}
+
+// What one thread wrote before is seen by the device before what it writes, or any thread of the
+// block after a barrier.
+__device__ void Fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
 // Grid: (rows, layers).
-template <typename T, bool kShared, int kThreads>
-__global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
+template <typename T, typename Keys, int kThreads, int kCtasPerSm, bool kShared>
+__global__ void __launch_bounds__(kThreads, kCtasPerSm)
     SelectKernel(const __grid_constant__ SelectParams params) {
   const SelectParams p = Bound(params);
   constexpr int kWarps = kThreads / 32;
+  constexpr int kGroup = Keys::kGroup;
   extern __shared__ std::byte dynamic[];
   __shared__ SelectShared<kThreads> shared;
   const Row row = p.rows[blockIdx.x];
   if (row.request == kPaddingRow) return;
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
   const RequestRecord& record = p.state.records[row.request];
-  const RowExtent extent = ExtentOf(row.position, row.next_n, p.geometry);
-  const Choice choice = ChoiceFor(p, row, extent, layer);
-  const internal::Tiles tiles = internal::TilesOf<kWarps>(choice.blocks);
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  const uint32_t lower_lanes = (1u << lane) - 1;
 
-  const int32_t rounded = RoundedUp(p.max_blocks);
   const int64_t mine = (int64_t{blockIdx.y} * gridDim.x + blockIdx.x) * KeyBytes(p.max_blocks);
-  auto* const keys = reinterpret_cast<uint32_t*>(kShared ? dynamic : p.workspace + mine);
-  auto* const draws = reinterpret_cast<uint16_t*>(keys + rounded);
+  std::byte* const room = kShared ? dynamic : p.workspace + mine;
+  auto* const draws = reinterpret_cast<uint16_t*>(room);
+  Keys keys(room + DrawBytes(p.max_blocks));
 
   internal::Prepare(shared.scores);
   internal::Prepare(shared.draws);
-  const int32_t groups = choice.explored > 0 ? (choice.blocks + 7) / 8 : 0;
+  if (warp == 0) {
+    const Choice made = ChoiceFor(p, row, layer);
+    if (lane == 0) shared.choice = made;
+  }
+  __syncthreads();
+  const Choice choice = shared.choice;
+  const internal::Tiles tiles = internal::TilesOf<kWarps>(choice.extent.blocks);
+  const int32_t groups = choice.explored > 0 ? (choice.extent.blocks + 7) / 8 : 0;
   for (int32_t group = threadIdx.x; group < groups; group += kThreads) {
     const ExplorationDraw draw =
         DrawBlocks(p.policy->seed, record.key_hash, row.position, layer, group);
@@ -136,91 +189,93 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
     *reinterpret_cast<uint4*>(&draws[group * kBlocksPerDraw]) = {pairs[0], pairs[1], pairs[2],
                                                                  pairs[3]};
   }
-  const internal::Summaries summaries(p.state, record, p.geometry, layer);
   const int64_t query = QuerySlot(row.position, p.geometry.tokens_per_slot);
   const bool may_serve =
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
-  const Bf16* farthest =
-      may_serve ? internal::DAt<Bf16>(p.state, record, p.geometry, layer, query) : nullptr;
-  __syncthreads();
+  internal::SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0,
+                                    tiles, choice.extent.blocks);
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();  // what follows may get ready
 #endif
   ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
-  if (threadIdx.x == 0) {
-    header.stamp.generation = 0;  // nobody may take the list while it changes
-    __threadfence();
-  }
+  if (threadIdx.x == 0) header.stamp.generation = 0;  // nobody may take the list while it changes
 
   uint32_t low = UINT32_MAX;
   uint32_t high = 0;
-  const auto take = [&](int32_t block, uint32_t order) {
-    uint32_t key = block < choice.blocks ? kChosen : kNone;
-    if (block >= choice.first_free && block < choice.end_free) {
-      key = order;
-      low = min(low, key);
-      high = max(high, key);
-    }
-    keys[block] = key;
+  const int32_t first_block = tiles.first * 32 + lane;
+  const int32_t end_block = min(choice.extent.blocks, tiles.end * 32);
+  const int32_t end_free = min(choice.end_free, tiles.end * 32);
+  const auto key_of = [&](int32_t block, uint32_t order) {
+    const bool free = block >= choice.first_free && block < end_free;
+    low = min(low, free ? order : UINT32_MAX);
+    high = max(high, free ? order : 0);
+    return free ? order : block < end_block ? kChosen : kNone;
   };
   bool served = false;
   if (may_serve) {
+    summaries.Start();
     // bf16 scores differ in the upper half of their keys only.
-    served = internal::ForEachSummarised(
-        summaries, row, extent, query, farthest, choice.end_free, tiles,
-        [&](int32_t block, float score) { take(block, internal::OrderKey(score) >> 16); });
+    keys.MakeEach(tiles, [&](int i, uint32_t(&out)[kGroup]) {
+      summaries.Read(i, out);
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) out[k] = key_of(first_block + (i + k) * 32, out[k]);
+    });
+    served = summaries.Serves(choice.extent, row.next_n);
   }
   if (!served) {
     low = UINT32_MAX;
     high = 0;
-    const float* scores = reinterpret_cast<const float*>(keys);
-    if (p.block_scores) {
-      scores = p.block_scores + layer * p.layer_stride + int64_t{blockIdx.x} * p.max_blocks;
-    } else {
-      ScanScores<T>(params, row, layer, choice.end_free, tiles, reinterpret_cast<float*>(keys));
-    }
-    for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-      const int32_t block = tile * 32 + lane;
-      take(block, block < choice.end_free ? internal::OrderKey(scores[block]) : 0);
-    }
+    const float* const given = p.block_scores ? p.block_scores + layer * p.layer_stride +
+                                                    int64_t{blockIdx.x} * p.max_blocks
+                                              : nullptr;
+    keys.MakeEach(tiles, [&](int first, uint32_t(&out)[kGroup]) {
+#pragma unroll 1
+      for (int i = 0; i < kGroup; ++i) {
+        const int32_t block = first_block + (first + i) * 32;
+        float score = kUnobserved;
+        if (!given) {
+          score = ScanTile<T>(params, row, layer, choice.end_free, block / 32);
+        } else if (block < choice.end_free) {
+          score = given[block];
+        }
+        const uint32_t key = key_of(block, internal::OrderKey(score));
+#pragma unroll
+        for (int k = 0; k < kGroup; ++k) {
+          if (k == i) out[k] = key;
+        }
+      }
+    });
   }
 
   // The best by score; of the others, at once, the histogram of their draws.
   internal::Threshold last = {kNoKey, 0};
   if (choice.best > 0) {
     last = internal::FindThreshold(shared.scores, choice.best, low, high, [&](const auto& use) {
-      for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-        const uint32_t key = keys[tile * 32 + lane];
-        if (key < kNone) use(key);
-      }
+      keys.ForEach(tiles, [&](int, uint32_t key) { use(key); });
     });
   }
-  uint32_t ties = 0;
-  for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-    ties += keys[tile * 32 + lane] == last.key ? 1 : 0;
-  }
-  ties = __reduce_add_sync(~0u, ties);
+  using Bits = internal::TileBits<Keys::kMostTiles>;
+  Bits tied;
+  keys.ForEach(tiles,
+               [&](int i, uint32_t key) { tied.Set(i, __ballot_sync(~0u, key == last.key)); });
+  const uint32_t ties = tied.Count();
   if (lane == 0) shared.ties[warp] = ties;
   __syncthreads();
-  uint32_t before = SumBefore(shared.ties);
-  for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-    const int32_t block = tile * 32 + lane;
-    uint32_t key = keys[block];
-    const uint32_t tied = __ballot_sync(~0u, key == last.key);
-    const bool taken = key == last.key && before + __popc(tied & lower_lanes) < last.ties;
-    before += __popc(tied);
+  tied.KeepFirst(SumBefore(shared.ties), last.ties);
+  const uint32_t draw_bins = internal::BinsOf(shared.draws);
+  const bool explores = choice.explored > 0;
+  const uint32_t enough = choice.best > 0 ? last.key : kNoKey;  // keys above are chosen
+  keys.ForEach(tiles, [&](int i, uint32_t& key) {
+    const uint32_t taken = tied.Get(i);
     if (key < kNone) {
-      if (choice.best > 0 && (key > last.key || taken)) {
-        key = kChosen;
-      } else if (choice.explored > 0) {
-        key = kDraws - 1 - draws[block];  // the smallest draw is the largest key
-        atomicAdd(&shared.draws.histogram[key], 1u);
-      } else {
-        key = 0;
-      }
-      keys[block] = key;
+      const bool chosen = key > enough || (taken >> lane & 1);
+      // The smallest draw is the largest key.
+      const uint32_t draw = explores ? kDraws - 1 - draws[first_block + i * 32] : 0;
+      key = chosen ? kChosen : draw;
     }
-  }
+    internal::CountIf(explores && key < kDraws, draw_bins, key);
+  });
 
   // The explored ones, and everything's place in the list.
   internal::Threshold last_draw = {kNoKey, 0};
@@ -229,57 +284,99 @@ __global__ void __launch_bounds__(kThreads, kThreads == kSmallThreads ? 2 : 1)
     internal::FindBin(shared.draws, choice.explored);
     last_draw = {shared.draws.bin, shared.draws.rest};
   }
-  const auto is_sure = [&](uint32_t key) {
-    return key == kChosen || (key < kNoKey && key > last_draw.key);
-  };
-  uint32_t sure = 0;
-  ties = 0;
-  for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-    const uint32_t key = keys[tile * 32 + lane];
-    sure += is_sure(key) ? 1 : 0;
-    ties += key == last_draw.key ? 1 : 0;
-  }
-  sure = __reduce_add_sync(~0u, sure);
-  ties = __reduce_add_sync(~0u, ties);
+  Bits kept;
+  Bits drawn;
+  keys.ForEach(tiles, [&](int i, uint32_t key) {
+    kept.Set(i, __ballot_sync(~0u, key == kChosen || (key < kNoKey && key > last_draw.key)));
+    drawn.Set(i, __ballot_sync(~0u, key == last_draw.key));
+  });
+  const uint32_t sure = kept.Count();
+  const uint32_t draw_ties = drawn.Count();
   if (lane == 0) {
     shared.sure[warp] = sure;
-    shared.draw_ties[warp] = ties;
+    shared.draw_ties[warp] = draw_ties;
   }
+  if (threadIdx.x == 0) Fence();
   __syncthreads();
-  before = SumBefore(shared.draw_ties);
-  uint32_t rank = SumBefore(shared.sure) + min(before, last_draw.ties);
-  int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+  const uint32_t before = SumBefore(shared.draw_ties);
+  drawn.KeepFirst(before, last_draw.ties);
+  kept.Add(drawn);
+  uint32_t ranks[Bits::kWords];
+  kept.Ranks(SumBefore(shared.sure) + min(before, last_draw.ties), ranks);
   ListMask* const masks = p.lists.Masks(row.buffer, row.request, layer);
-  for (int32_t tile = tiles.first; tile < tiles.end; ++tile) {
-    const int32_t block = tile * 32 + lane;
-    const uint32_t key = keys[block];
-    const uint32_t tied = __ballot_sync(~0u, key == last_draw.key);
-    const bool taken = key == last_draw.key && before + __popc(tied & lower_lanes) < last_draw.ties;
-    before += __popc(tied);
-    const uint32_t kept = __ballot_sync(~0u, is_sure(key) || taken);
-    if (kept >> lane & 1) list[rank + __popc(kept & lower_lanes)] = block;
-    if (lane == 0) masks[tile] = {kept, rank};
-    rank += __popc(kept);
+#pragma unroll
+  for (int k = 0; k < Bits::kWords; ++k) {
+    const int32_t tile = tiles.first + 32 * k + lane;
+    if (tile < tiles.end) masks[tile] = {kept.Word(k), ranks[k]};
   }
-  __syncthreads();
+  int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+  keys.ForEach(tiles, [&](int i, uint32_t) {
+    const uint32_t bits = kept.Get(i);
+    const uint32_t rank = __shfl_sync(~0u, ranks[Bits::kWords == 1 || i < 32 ? 0 : 1], i);
+    if (bits >> lane & 1) {
+      list[rank + __popc(bits & ((1u << lane) - 1))] = (tiles.first + i) * 32 + lane;
+    }
+  });
   if (threadIdx.x == 0) {
     header.count = choice.keep;
-    header.blocks = choice.blocks;
+    header.blocks = choice.extent.blocks;
     header.pinned = choice.keep - static_cast<int32_t>(choice.best + choice.explored);
     header.predicted = static_cast<int32_t>(choice.best);
     header.explored = static_cast<int32_t>(choice.explored);
     header.reserved = 0;
-    __threadfence();
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    Fence();
     header.stamp = {p.epoch, record.generation, row.next_n, row.position};
   }
 }
 
-template <typename T, bool kShared, int kThreads>
-cudaError_t LaunchAs(const SelectParams& p, cudaStream_t stream) {
+// One way to launch Select.
+struct Variant {
+  void (*kernel)(SelectParams);
+  int threads;
+  int32_t max_blocks;  // that it is able to choose from
+  bool keys_in_registers;
+  bool shared;
+};
+
+template <typename T, int kThreads, int kEach, int kCtasPerSm>
+constexpr Variant InRegisters() {
+  return {SelectKernel<T, internal::RegisterKeys<kEach>, kThreads, kCtasPerSm, true>, kThreads,
+          kThreads * kEach, true, true};
+}
+
+// In the order of preference: where rows are few, or all of V and D must be read, many threads
+// shorten the wait for each.
+template <typename T>
+constexpr Variant kFewRows[] = {
+    InRegisters<T, 512, 4, 1>(),
+    InRegisters<T, 1024, 8, 1>(),
+    {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024, kSharedBlocks, false, true},
+    {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024, INT32_MAX, false, false}};
+template <typename T>
+constexpr Variant kManyRows[] = {
+    InRegisters<T, 256, 8, 4>(),
+    InRegisters<T, 512, 16, 2>(),
+    {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024, kSharedBlocks, false, true},
+    {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024, INT32_MAX, false, false}};
+
+int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
+  if (!variant.shared) return 0;
+  return variant.keys_in_registers ? DrawBytes(max_blocks) : KeyBytes(max_blocks);
+}
+
+template <typename T>
+cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
+  constexpr int kEnoughRows = 132;  // one for each multiprocessor
+  const bool few = p.row_count * p.layers.count < kEnoughRows || !HasSummary(p.geometry);
+  const Variant* variant = few ? kFewRows<T> : kManyRows<T>;
+  while (variant->max_blocks < p.max_blocks) ++variant;
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(p.row_count, p.layers.count);
-  config.blockDim = dim3(kThreads);
-  config.dynamicSmemBytes = kShared ? KeyBytes(p.max_blocks) : 0;
+  config.blockDim = dim3(variant->threads);
+  config.dynamicSmemBytes = SharedBytes(*variant, p.max_blocks);
   config.stream = stream;
   // Lets the kernel start, and draw, while the one before it ends.
   cudaLaunchAttribute early = {};
@@ -287,30 +384,23 @@ cudaError_t LaunchAs(const SelectParams& p, cudaStream_t stream) {
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, SelectKernel<T, kShared, kThreads>, p);
+  return cudaLaunchKernelEx(&config, variant->kernel, p);
 }
 
-template <typename T>
-cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
-  if (p.max_blocks <= kSmallBlocks) return LaunchAs<T, true, kSmallThreads>(p, stream);
-  if (p.max_blocks <= kSharedBlocks) return LaunchAs<T, true, kLargeThreads>(p, stream);
-  return LaunchAs<T, false, kLargeThreads>(p, stream);
-}
-
-// How much shared memory launches may ask for. Loads the kernel, too.
-template <typename T, bool kShared, int kThreads>
-cudaError_t SetRoom(int32_t max_blocks) {
-  return cudaFuncSetAttribute(reinterpret_cast<const void*>(SelectKernel<T, kShared, kThreads>),
-                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              static_cast<int>(KeyBytes(max_blocks)));
-}
-
+// How much shared memory launches may ask for. Loads the kernels, too.
 template <typename T>
 cudaError_t SetRooms() {
-  cudaError_t error = SetRoom<T, true, kSmallThreads>(kSmallBlocks);
-  if (error == cudaSuccess) error = SetRoom<T, true, kLargeThreads>(kSharedBlocks);
-  if (error == cudaSuccess) error = SetRoom<T, false, kLargeThreads>(0);
-  return error;
+  for (const auto* variants : {kFewRows<T>, kManyRows<T>}) {
+    for (const Variant* variant = variants;; ++variant) {
+      const cudaError_t error =
+          cudaFuncSetAttribute(reinterpret_cast<const void*>(variant->kernel),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytes(*variant, variant->max_blocks)));
+      if (error != cudaSuccess) return error;
+      if (!variant->shared) break;
+    }
+  }
+  return cudaSuccess;
 }
 
 }  // namespace

@@ -34,10 +34,14 @@ check_shell() {
 # What the sources of a folder never include: dependencies go one way (CONTRIBUTING.md).
 rpc='grpcpp/|google/protobuf/|spin/'
 declare -A NEVER_INCLUDES=(
-  [kernels]="$rpc|(dataplane|trace|server|client)/"
-  [dataplane]="$rpc|(trace|server|client)/"
-  [trace]="$rpc|(kernels|dataplane|server|client)/"
+  [policy_file]="(kernels|calibration|dataplane|trace|server|client)/|spin/(?!v1/)"
+  [kernels]="$rpc|(calibration|dataplane|trace|server|client)/"
+  [calibration]="$rpc|(dataplane|trace|server|client)/"
+  [dataplane]="$rpc|(calibration|trace|server|client)/"
+  [prediction]="$rpc|(dataplane|policy_file|server|client)/"
+  [trace]="$rpc|(prediction|kernels|calibration|dataplane|server|client)/"
   [server]="(trace|client)/|spin/(?!v1/)"
+  [client/c]="grpcpp/|google/protobuf/|spin/(?!kernels\\.h)|(trace|server|client/cpp)/"
   [client/cpp]="(trace|server)/"
   [client/cli]="server/"
 )

@@ -3,6 +3,7 @@
 
 #include "server/codec.h"
 
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -94,6 +95,7 @@ v1::Layout ToProto(const dataplane::SessionLayout& layout, const dataplane::Sess
   out.set_headers(layout.headers);
   out.set_lists(layout.lists);
   out.set_masks(layout.masks);
+  out.set_audits(layout.audits);
   out.set_timeline(layout.timeline);
   out.set_staging(layout.staging);
   out.set_staging_stride(layout.staging_stride);
@@ -111,7 +113,8 @@ v1::SessionStats ToProto(const SessionTotals& totals) {
   v1::SessionStats out;
   out.set_steps(totals.steps);
   out.set_rows(totals.rows);
-  for (const kernels::LayerCounters& from : totals.layers) {
+  for (size_t layer = 0; layer < totals.layers.size(); ++layer) {
+    const kernels::LayerCounters& from = totals.layers[layer];
     v1::LayerStats& to = *out.add_layers();
     to.set_considered_blocks(from.considered_blocks);
     to.set_predicted_blocks(from.predicted_blocks);
@@ -121,6 +124,12 @@ v1::SessionStats ToProto(const SessionTotals& totals) {
     to.set_audit_topk_slots(from.audit_topk_slots);
     to.set_audit_missed_slots(from.audit_missed_slots);
     to.set_nonfinite_scores(from.nonfinite_scores);
+    to.set_audited_rows(from.audited_rows);
+    if (layer >= totals.audits.size()) continue;
+    const kernels::LayerAudits& audits = totals.audits[layer];
+    to.set_audit_blocks(audits.blocks);
+    to.set_audit_list_blocks(audits.list_blocks);
+    to.mutable_audit_miss_rows()->Assign(std::begin(audits.miss_rows), std::end(audits.miss_rows));
   }
   for (int reason = 1; reason < kFallbackReasons; ++reason) {
     v1::FallbackCount& count = *out.add_fallback_rows();

@@ -12,7 +12,9 @@
 #include <map>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "policy_file/policy_file.h"
 #include "server/version.h"
 
 namespace spin::server {
@@ -79,7 +81,10 @@ void AddServing(CLI::App& app, Config& config) {
 
 void AddMemory(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Device and memory");
-  group->add_option("--device", config.device, "Where state lives and kernels run: cpu, cuda (the only visible GPU) or cuda:UUID")
+  group
+      ->add_option(
+          "--device", config.device,
+          "Where state lives and kernels run: cpu, cuda (the only visible GPU) or cuda:UUID")
       ->envname("SPIND_DEVICE")
       ->capture_default_str();
   group
@@ -97,9 +102,10 @@ void AddMemory(CLI::App& app, Config& config) {
   const std::map<std::string, kernels::Dtype> dtypes = {{"f32", kernels::Dtype::kF32},
                                                         {"bf16", kernels::Dtype::kBF16}};
   group
-      ->add_option("--state-dtype", config.state_dtype,
-                   "Default type of the moving averages: f32 or bf16 (default: f32 on the CPU, bf16 on a "
-                   "GPU)")
+      ->add_option(
+          "--state-dtype", config.state_dtype,
+          "Default type of the moving averages: f32 or bf16 (default: f32 on the CPU, bf16 on a "
+          "GPU)")
       ->envname("SPIND_STATE_DTYPE")
       ->transform(CLI::CheckedTransformer(dtypes).description("f32|bf16"));
 }
@@ -107,10 +113,21 @@ void AddMemory(CLI::App& app, Config& config) {
 void AddPolicy(CLI::App& app, Config& config) {
   Policy& policy = config.policy;
   auto* group = app.add_option_group("Default policy", "sessions and UpdatePolicy may override it");
-  group->add_option("--sparsity", policy.sparsity, "rho: share of blocks to skip")
+  group
+      ->add_option("--policy", config.policy_file,
+                   "Policy file (JSON), such as spinctl tune writes; the flags below win over it")
+      ->envname("SPIND_POLICY");
+  group
+      ->add_option_function<double>(
+          "--sparsity",
+          [&policy](double sparsity) {
+            policy.sparsity = sparsity;
+            policy.layer_sparsity.clear();
+          },
+          "rho: share of blocks to skip")
       ->envname("SPIND_SPARSITY")
       ->check(Ratio(true))
-      ->capture_default_str();
+      ->default_str(absl::StrCat(policy.sparsity));
   group
       ->add_option("--exploration", policy.exploration,
                    "gamma: share of kept blocks drawn at random")
@@ -133,6 +150,31 @@ void AddPolicy(CLI::App& app, Config& config) {
       ->add_flag("--pin-first-block,!--no-pin-first-block", policy.pin_first_block,
                  "Keep block 0 in every list (attention sink)")
       ->envname("SPIND_PIN_FIRST_BLOCK");
+  const std::map<std::string, v1::BudgetMode> modes = {
+      {"fixed", v1::BUDGET_MODE_FIXED},
+      {"calibrated", v1::BUDGET_MODE_CALIBRATED},
+      {"target_miss", v1::BUDGET_MODE_TARGET_MISS}};
+  group
+      ->add_option("--budget-mode", policy.budget_mode,
+                   "fixed: the sparsity given; calibrated: the same total, shared out among the "
+                   "layers by what audits teach; target_miss: the total that holds --target-miss")
+      ->envname("SPIND_BUDGET_MODE")
+      ->transform(CLI::CheckedTransformer(modes).description("fixed|calibrated|target_miss"))
+      ->default_str("fixed");
+  group
+      ->add_option("--target-miss", policy.target_miss,
+                   "Share of the true top-K that may be missed (target_miss)")
+      ->envname("SPIND_TARGET_MISS")
+      ->check(Ratio(true))
+      ->capture_default_str();
+  group->add_option("--min-sparsity", policy.min_sparsity, "Never skip less (target_miss)")
+      ->envname("SPIND_MIN_SPARSITY")
+      ->check(Ratio(true))
+      ->capture_default_str();
+  group->add_option("--max-sparsity", policy.max_sparsity, "Never skip more (target_miss)")
+      ->envname("SPIND_MAX_SPARSITY")
+      ->check(Ratio(true))
+      ->capture_default_str();
   group
       ->add_flag("--enabled,!--disabled", policy.enabled, "Off switch: --disabled keeps all blocks")
       ->envname("SPIND_ENABLED");
@@ -176,10 +218,8 @@ std::vector<std::string> EnvironmentAndFlags(const CLI::App& app, int argc, char
   return args;
 }
 
-}  // namespace
-
-ConfigOrExit ReadConfig(int argc, char** argv) {
-  Config config;
+// Reads everything but the policy file into `config`, whose values are the defaults.
+std::optional<int> ParseInto(int argc, char** argv, Config& config) {
   int64_t wait_ms = absl::ToInt64Milliseconds(config.wait_limit);
   int64_t quarantine_ms = absl::ToInt64Milliseconds(config.quarantine);
   CLI::App app(
@@ -198,14 +238,48 @@ ConfigOrExit ReadConfig(int argc, char** argv) {
   try {
     app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return {std::nullopt, app.exit(error)};
+    if (error.get_exit_code() == 0) return app.exit(error);
     std::fprintf(stderr, "spind: %s (see spind --help)\n", error.what());
-    return {std::nullopt, 2};
+    return 2;
   }
   config.wait_limit = absl::Milliseconds(wait_ms);
   config.quarantine = absl::Milliseconds(quarantine_ms);
   if (config.allow_uids.empty()) config.allow_uids = {getuid(), 0};
-  return {std::move(config), 0};
+  return std::nullopt;
+}
+
+absl::Status CheckTogether(const Policy& policy) {
+  if (policy.target_miss <= 0)
+    return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
+  if (policy.min_sparsity <= policy.max_sparsity) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--min-sparsity: ", policy.min_sparsity,
+                                                 " is more than --max-sparsity, ",
+                                                 policy.max_sparsity));
+}
+
+}  // namespace
+
+ConfigOrExit ReadConfig(int argc, char** argv) {
+  Config config;
+  std::optional<int> exit_code = ParseInto(argc, argv, config);
+  if (exit_code.has_value()) return {std::nullopt, *exit_code};
+  absl::Status status;
+  if (!config.policy_file.empty()) {
+    const absl::StatusOr<v1::Policy> file = policy_file::Read(config.policy_file);
+    status = file.status();
+    if (status.ok()) {
+      config = Config();
+      ApplyPolicy(*file, &config.policy);
+      exit_code = ParseInto(argc, argv, config);  // again: flags win over the file
+      if (exit_code.has_value()) return {std::nullopt, *exit_code};
+    } else {
+      status = absl::InvalidArgumentError(absl::StrCat("--policy: ", status.message()));
+    }
+  }
+  status.Update(CheckTogether(config.policy));
+  if (status.ok()) return {std::move(config), 0};
+  std::fprintf(stderr, "spind: %s (see spind --help)\n", std::string(status.message()).c_str());
+  return {std::nullopt, 2};
 }
 
 }  // namespace spin::server

@@ -23,6 +23,7 @@ struct Config {
   std::string shm_dir = "/dev/shm";
   std::string admin_address = "127.0.0.1:9464";
   std::vector<uid_t> allow_uids;  // default: spind's own user and root
+  std::string policy_file;        // whose values are the defaults of the policy's flags
   Policy policy;
   std::optional<kernels::Dtype> state_dtype;  // unset: fp32 on the CPU, bf16 on a GPU
   int step_queue = 256;

@@ -35,6 +35,27 @@ absl::Status CheckLayerSparsity(const v1::Policy& change, int layers, absl::stri
   return absl::OkStatus();
 }
 
+absl::Status CheckBudget(const v1::Policy& change, absl::string_view prefix) {
+  if (!v1::BudgetMode_IsValid(change.budget_mode())) {
+    return RefuseField(absl::StrCat(prefix, "budget_mode"),
+                       absl::StrCat(change.budget_mode(), " is no mode of this server"));
+  }
+  const bool positive = !change.has_target_miss() || change.target_miss() > 0;
+  if (!positive || !(change.target_miss() < 1)) {
+    return RefuseField(absl::StrCat(prefix, "target_miss"),
+                       absl::StrCat(change.target_miss(), " is not in (0, 1)"));
+  }
+  absl::Status status = CheckRatio(change.min_sparsity(), true, prefix, "min_sparsity");
+  status.Update(CheckRatio(change.max_sparsity(), true, prefix, "max_sparsity"));
+  const bool both = change.has_min_sparsity() && change.has_max_sparsity();
+  if (status.ok() && both && change.min_sparsity() > change.max_sparsity()) {
+    return RefuseField(
+        absl::StrCat(prefix, "min_sparsity"),
+        absl::StrCat(change.min_sparsity(), " is more than max_sparsity, ", change.max_sparsity()));
+  }
+  return status;
+}
+
 }  // namespace
 
 double Policy::TargetSparsity() const {
@@ -42,6 +63,15 @@ double Policy::TargetSparsity() const {
   if (layer_sparsity.empty()) return sparsity;
   return std::accumulate(layer_sparsity.begin(), layer_sparsity.end(), 0.0) /
          static_cast<double>(layer_sparsity.size());
+}
+
+Policy Policy::ForLayers(int layers) const {
+  Policy out = *this;
+  if (layer_sparsity.empty() || layer_sparsity.size() == static_cast<size_t>(layers)) return out;
+  out.sparsity = std::accumulate(layer_sparsity.begin(), layer_sparsity.end(), 0.0) /
+                 static_cast<double>(layer_sparsity.size());
+  out.layer_sparsity.clear();
+  return out;
 }
 
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix) {
@@ -52,6 +82,7 @@ absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view
   }
   if (change.has_decay()) status.Update(CheckRatio(change.decay(), true, prefix, "decay"));
   status.Update(CheckLayerSparsity(change, layers, prefix));
+  status.Update(CheckBudget(change, prefix));
   return status;
 }
 
@@ -69,6 +100,18 @@ void ApplyPolicy(const v1::Policy& change, Policy* policy) {
   if (change.has_audit_every()) policy->audit_every = change.audit_every();
   if (change.has_pin_first_block()) policy->pin_first_block = change.pin_first_block();
   if (change.has_enabled()) policy->enabled = change.enabled();
+  if (change.budget_mode() != v1::BUDGET_MODE_UNSPECIFIED) {
+    policy->budget_mode = change.budget_mode();
+  }
+  if (change.has_target_miss()) policy->target_miss = change.target_miss();
+  if (change.has_min_sparsity()) policy->min_sparsity = change.min_sparsity();
+  if (change.has_max_sparsity()) policy->max_sparsity = change.max_sparsity();
+}
+
+bool ChangesBudgets(const v1::Policy& change) {
+  return change.has_sparsity() || !change.layer_sparsity().empty() || change.has_exploration() ||
+         change.has_enabled() || change.budget_mode() != v1::BUDGET_MODE_UNSPECIFIED ||
+         change.has_target_miss() || change.has_min_sparsity() || change.has_max_sparsity();
 }
 
 v1::Policy ToProto(const Policy& policy) {
@@ -81,6 +124,10 @@ v1::Policy ToProto(const Policy& policy) {
   out.set_audit_every(policy.audit_every);
   out.set_pin_first_block(policy.pin_first_block);
   out.set_enabled(policy.enabled);
+  out.set_budget_mode(policy.budget_mode);
+  out.set_target_miss(policy.target_miss);
+  out.set_min_sparsity(policy.min_sparsity);
+  out.set_max_sparsity(policy.max_sparsity);
   return out;
 }
 

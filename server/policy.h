@@ -23,12 +23,19 @@ struct Policy {
   uint32_t audit_every = 64;
   bool pin_first_block = false;
   bool enabled = true;
+  v1::BudgetMode budget_mode = v1::BUDGET_MODE_FIXED;
+  double target_miss = 0.01;
+  double min_sparsity = 0;
+  double max_sparsity = 0.95;
 
   double SparsityOf(int layer) const {
     return layer_sparsity.empty() ? sparsity : layer_sparsity[layer];
   }
   // Mean over layers; 0 if switched off.
   double TargetSparsity() const;
+  // The same for a session of `layers` layers: budgets of another number of layers, as a policy
+  // file for another model has them, become their mean.
+  Policy ForLayers(int layers) const;
 };
 
 // Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not
@@ -37,6 +44,9 @@ absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view
 
 // Overlays the fields that are set. The change must have passed CheckPolicy.
 void ApplyPolicy(const v1::Policy& change, Policy* policy);
+
+// Whether a change says something about how many blocks are kept.
+bool ChangesBudgets(const v1::Policy& change);
 
 v1::Policy ToProto(const Policy& policy);
 kernels::Policy ToKernels(const Policy& policy, int layers);

@@ -107,13 +107,12 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   if (!peer.has_value()) return absl::UnavailableError("the connection is gone");
 
   for (const auto& other : parts_.sessions->All()) other->Sweep();
-  auto region =
-      SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
+  auto region = SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
   Policy policy;
   {
     absl::MutexLock lock(&mutex_);
-    policy = default_policy_;
+    policy = default_policy_.ForLayers((*region)->shape().geometry.layers);
   }
   ApplyPolicy(request.policy(), &policy);
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;

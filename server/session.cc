@@ -3,8 +3,11 @@
 
 #include "server/session.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/time/clock.h"
 #include "dataplane/timeline.h"
@@ -26,9 +29,12 @@ Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region
       requests_(region_, identity_.zero_init),
       runner_(&region_->device(), region_->view(), region_->step_scratch()),
       step_buffers_(region_->shape().max_requests),
+      budgets_(region_->shape().geometry, policy),
       policy_(std::make_shared<PolicyInForce>(
-          PolicyInForce{policy, 1, ToKernels(policy, region_->shape().geometry.layers)})) {
+          PolicyInForce{policy, 1, ToKernels(policy, region_->shape().geometry.layers),
+                        "as the session was opened", absl::Now()})) {
   reported_.layers.resize(layers());
+  reported_.audits.resize(layers());
 }
 
 std::shared_ptr<const PolicyInForce> Session::policy() const {
@@ -37,11 +43,40 @@ std::shared_ptr<const PolicyInForce> Session::policy() const {
 }
 
 std::shared_ptr<const PolicyInForce> Session::UpdatePolicy(const v1::Policy& change) {
+  absl::MutexLock lock(&budgets_mutex_);
+  Policy next = policy()->policy;
+  ApplyPolicy(change, &next);
+  if (ChangesBudgets(change)) budgets_.Restart(next);
+  return Enforce(std::move(next), "set by a call");
+}
+
+void Session::ReviewBudgets() {
+  const SessionTotals totals = Totals();
+  absl::MutexLock lock(&budgets_mutex_);
+  const std::optional<calibration::BudgetDecision> decision = budgets_.Review(totals);
+  if (!decision.has_value() || ended()) return;
+  Policy next = policy()->policy;
+  next.layer_sparsity = decision->sparsity;
+  next.sparsity = next.TargetSparsity();
+  {
+    absl::MutexLock totals_lock(&totals_mutex_);
+    reported_.budget_changes += 1;
+    reported_.budget_fallbacks += decision->fallback ? 1 : 0;
+  }
+  const auto in_force = Enforce(std::move(next), decision->reason);
+  spdlog::log(decision->fallback ? spdlog::level::warn : spdlog::level::info,
+              "session {:016x} of {}: policy epoch {}, sparsity {:.4f}: {}", identity_.id,
+              identity_.model_name, in_force->epoch, in_force->policy.sparsity, decision->reason);
+}
+
+std::shared_ptr<const PolicyInForce> Session::Enforce(Policy policy, std::string reason) {
   absl::MutexLock lock(&mutex_);
-  auto next = std::make_shared<PolicyInForce>(*policy_);
-  ApplyPolicy(change, &next->policy);
-  next->epoch += 1;
-  next->kernels = ToKernels(next->policy, layers());
+  auto next = std::make_shared<PolicyInForce>();
+  next->kernels = ToKernels(policy, layers());
+  next->policy = std::move(policy);
+  next->epoch = policy_->epoch + 1;
+  next->reason = std::move(reason);
+  next->changed_at = absl::Now();
   policy_ = std::move(next);
   if (listener_ != nullptr) listener_->OnPolicyChanged(policy_);
   return policy_;
@@ -80,12 +115,11 @@ void Session::Sweep() {
   absl::MutexLock lock(&mutex_);
   if (quarantine_.empty()) return;
   uint64_t reached = 0;
-  const absl::Status read = region_->slab().Read(
-      &reached, &region_->view().timeline->engine_done, sizeof reached);
+  const absl::Status read =
+      region_->slab().Read(&reached, &region_->view().timeline->engine_done, sizeof reached);
   if (!read.ok()) return;
-  const auto keep =
-      std::partition(quarantine_.begin(), quarantine_.end(),
-                     [reached](const auto& held) { return reached < held.first; });
+  const auto keep = std::partition(quarantine_.begin(), quarantine_.end(),
+                                   [reached](const auto& held) { return reached < held.first; });
   for (auto it = keep; it != quarantine_.end(); ++it) released.push_back(std::move(it->second));
   quarantine_.erase(keep, quarantine_.end());
 }
@@ -106,11 +140,16 @@ void Session::TakeReport(const v1::ClientReport& report) {
 
 SessionTotals Session::Totals() {
   std::vector<kernels::LayerCounters> now(layers());
+  std::vector<kernels::LayerAudits> audits(layers());
   const bool read =
-      region_->slab().Read(now.data(), region_->view().counters, now.size() * sizeof now[0]).ok();
+      region_->slab().Read(now.data(), region_->view().counters, now.size() * sizeof now[0]).ok() &&
+      region_->slab()
+          .Read(audits.data(), region_->view().audits, audits.size() * sizeof audits[0])
+          .ok();
   absl::MutexLock lock(&totals_mutex_);
   for (int layer = 0; read && layer < layers(); ++layer) {
     RaiseTo(now[layer], &reported_.layers[layer]);
+    RaiseTo(audits[layer], &reported_.audits[layer]);
   }
   SessionTotals totals = reported_;
   for (kernels::LayerCounters& layer : totals.layers) {
@@ -145,19 +184,41 @@ v1::SessionInfo Session::Info() {
   *info.mutable_opened_at() = ToProto(identity_.opened_at);
   info.set_peer_process_id(identity_.peer.pid);
   info.set_peer_user_id(identity_.peer.uid);
+  info.set_policy_reason(in_force->reason);
   return info;
 }
 
 v1::SessionStats Session::Stats() {
   const auto in_force = policy();
-  v1::SessionStats stats = ToProto(Totals());
+  const SessionTotals totals = Totals();
+  v1::SessionStats stats = ToProto(totals);
   stats.set_session_id(identity_.id);
   stats.set_model_name(identity_.model_name);
   stats.set_open_requests(static_cast<uint32_t>(requests_.size()));
   stats.set_state_bytes(state_bytes());
   stats.set_target_sparsity(in_force->policy.TargetSparsity());
   stats.set_policy_epoch(in_force->epoch);
+  for (int layer = 0; layer < layers(); ++layer) {
+    stats.mutable_layers(layer)->set_target_sparsity(in_force->kernels.sparsity[layer]);
+  }
+  *stats.mutable_budget() = Budgets(*in_force, totals);
   return stats;
+}
+
+v1::BudgetStats Session::Budgets(const PolicyInForce& in_force, const SessionTotals& totals) {
+  v1::BudgetStats out;
+  out.set_mode(in_force.policy.budget_mode);
+  if (in_force.policy.budget_mode == v1::BUDGET_MODE_TARGET_MISS) {
+    out.set_target_miss(in_force.policy.target_miss);
+  }
+  out.set_changes(totals.budget_changes);
+  out.set_fallbacks(totals.budget_fallbacks);
+  out.set_reason(in_force.reason);
+  *out.mutable_changed_at() = ToProto(in_force.changed_at);
+  absl::MutexLock lock(&budgets_mutex_);
+  out.set_recent_miss(budgets_.recent_miss());
+  out.set_expected_miss(budgets_.expected_miss());
+  return out;
 }
 
 }  // namespace spin::server

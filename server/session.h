@@ -18,6 +18,7 @@
 #include "server/peer.h"
 #include "server/policy.h"
 #include "server/request_table.h"
+#include "server/session_budgets.h"
 #include "server/session_region.h"
 #include "server/totals.h"
 #include "spin/v1/session.pb.h"
@@ -30,6 +31,8 @@ struct PolicyInForce {
   Policy policy;
   uint64_t epoch = 1;
   kernels::Policy kernels;
+  std::string reason;  // what made it, for people
+  absl::Time changed_at;
 };
 
 // The liveness stream of a session, as the session sees it. Called under a lock of the session:
@@ -63,8 +66,14 @@ class Session {
   RequestTable& requests() { return requests_; }
 
   std::shared_ptr<const PolicyInForce> policy() const;
-  // Applies a checked change, and tells the client.
-  std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change);
+  // Applies a checked change of a caller, and tells the client. Budgets that were learnt stay,
+  // unless the change is about budgets.
+  std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change)
+      ABSL_LOCKS_EXCLUDED(budgets_mutex_);
+
+  // Looks at what was audited since the last time; where the policy says so, changes the budgets
+  // and tells the client.
+  void ReviewBudgets() ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   // The one liveness stream. False if there is one already, or the session has ended.
   bool Attach(SessionListener* listener);
@@ -86,6 +95,9 @@ class Session {
 
   v1::SessionInfo Info();
   v1::SessionStats Stats();
+  // How the budgets of this policy came about; `totals` are the session's.
+  v1::BudgetStats Budgets(const PolicyInForce& in_force, const SessionTotals& totals)
+      ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   // Of the sidecar executor; the step thread only.
   struct StepBuffers {
@@ -102,6 +114,10 @@ class Session {
   void CountStep(absl::Duration observe, absl::Duration predict);
 
  private:
+  // Makes `policy` the one in force.
+  std::shared_ptr<const PolicyInForce> Enforce(Policy policy, std::string reason)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+
   const SessionIdentity identity_;
   const std::shared_ptr<SessionRegion> region_;
   RequestTable requests_;
@@ -111,6 +127,11 @@ class Session {
   std::atomic<uint64_t> steps_ = 0;
   dataplane::TimeHistogram predict_time_;
   dataplane::TimeHistogram observe_time_;
+
+  // Whoever changes the policy. Held while budgets are computed, which the step path must not wait
+  // for: that only takes mutex_.
+  absl::Mutex budgets_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  SessionBudgets budgets_ ABSL_GUARDED_BY(budgets_mutex_);
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const PolicyInForce> policy_ ABSL_GUARDED_BY(mutex_);

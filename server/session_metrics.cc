@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::server {
 namespace {
@@ -48,15 +49,86 @@ MetricFamily Single(const char* name, const char* help, MetricType type, uint64_
   return family;
 }
 
-// One counter per model and layer.
+// One counter per model and layer, a field of what SessionTotals::*layers holds of each.
+template <typename Counters>
 MetricFamily PerLayer(const Models& models, const char* name, const char* help,
-                      uint64_t kernels::LayerCounters::*field) {
+                      std::vector<Counters> SessionTotals::*layers, uint64_t Counters::*field) {
   MetricFamily family = Family(name, help, MetricType::Counter);
   for (const auto& [model, totals] : models) {
-    for (size_t layer = 0; layer < totals.totals.layers.size(); ++layer) {
+    const std::vector<Counters>& all = totals.totals.*layers;
+    for (size_t layer = 0; layer < all.size(); ++layer) {
       Add(family, {{"model_name", model}, {"layer", absl::StrCat(layer)}},
-          static_cast<double>(totals.totals.layers[layer].*field));
+          static_cast<double>(all[layer].*field));
     }
+  }
+  return family;
+}
+
+MetricFamily PerLayer(const Models& models, const char* name, const char* help,
+                      uint64_t kernels::LayerCounters::*field) {
+  return PerLayer(models, name, help, &SessionTotals::layers, field);
+}
+
+MetricFamily PerLayer(const Models& models, const char* name, const char* help,
+                      uint64_t kernels::LayerAudits::*field) {
+  return PerLayer(models, name, help, &SessionTotals::audits, field);
+}
+
+// The miss of audited rows. Audits know the sum of missed slots, not that of the rows' ratios; the
+// two agree where rows have equally many top-K slots, which is all but short contexts.
+MetricFamily AuditMisses(const Models& models) {
+  MetricFamily family =
+      Family("spin_audit_miss_ratio",
+             "Share of the true top-K that the prediction had left out, of each audited row (a "
+             "request in a step)",
+             MetricType::Histogram);
+  for (const auto& [model, totals] : models) {
+    for (size_t layer = 0; layer < totals.totals.audits.size(); ++layer) {
+      const kernels::LayerCounters& counters = totals.totals.layers[layer];
+      ClientMetric metric;
+      metric.label = {{"model_name", model}, {"layer", absl::StrCat(layer)}};
+      uint64_t rows = 0;
+      for (int bucket = 0; bucket < kernels::kMissBuckets; ++bucket) {
+        rows += totals.totals.audits[layer].miss_rows[bucket];
+        metric.histogram.bucket.push_back({rows, kernels::MissBound(bucket) / 1000.0});
+      }
+      metric.histogram.bucket.push_back({rows, std::numeric_limits<double>::infinity()});
+      metric.histogram.sample_count = rows;
+      metric.histogram.sample_sum = counters.audit_topk_slots == 0
+                                        ? 0
+                                        : static_cast<double>(rows) *
+                                              static_cast<double>(counters.audit_missed_slots) /
+                                              static_cast<double>(counters.audit_topk_slots);
+      family.metric.push_back(std::move(metric));
+    }
+  }
+  return family;
+}
+
+MetricFamily BudgetModes(const Models& models) {
+  MetricFamily family =
+      Family("spin_budget_mode", "1 for the budget mode of the policy in force", MetricType::Gauge);
+  for (const auto& [model, totals] : models) {
+    for (const v1::BudgetMode mode :
+         {v1::BUDGET_MODE_FIXED, v1::BUDGET_MODE_CALIBRATED, v1::BUDGET_MODE_TARGET_MISS}) {
+      Add(family, {{"model_name", model}, {"mode", policy_file::ModeName(mode)}},
+          totals.budget.mode() == mode ? 1 : 0);
+    }
+  }
+  return family;
+}
+
+MetricFamily BudgetChanges(const Models& models) {
+  MetricFamily family = Family("spin_budget_changes_total",
+                               "Changes of the layers' budgets that spind made itself (fallback: "
+                               "more blocks, because misses had jumped)",
+                               MetricType::Counter);
+  for (const auto& [model, totals] : models) {
+    const SessionTotals& t = totals.totals;
+    Add(family, {{"model_name", model}, {"kind", "calibration"}},
+        static_cast<double>(t.budget_changes - t.budget_fallbacks));
+    Add(family, {{"model_name", model}, {"kind", "fallback"}},
+        static_cast<double>(t.budget_fallbacks));
   }
   return family;
 }
@@ -175,6 +247,7 @@ SessionMetrics::SessionMetrics(const SessionTable* sessions, std::function<Serve
 
 std::vector<MetricFamily> SessionMetrics::Collect() const {
   using L = kernels::LayerCounters;
+  using A = kernels::LayerAudits;
   const Models models = sessions_->TotalsByModel();
   const ServerGauges gauges = gauges_();
   return {
@@ -189,6 +262,11 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
                "True top-K slots whose block the prediction had left out", &L::audit_missed_slots),
       PerLayer(models, "spin_audit_rows_total", "Verifier rows that were audited",
                &L::audited_rows),
+      PerLayer(models, "spin_audit_blocks_total", "Blocks of the contexts of audited rows",
+               &A::blocks),
+      PerLayer(models, "spin_audit_list_blocks_total",
+               "Of those, blocks that would have been scored without the audit", &A::list_blocks),
+      AuditMisses(models),
       PerLayer(models, "spin_scored_slots_total", "Scores that came back", &L::scored_slots),
       PerLayer(models, "spin_scores_nonfinite_total",
                "Scores that were NaN, infinite or too large, and were ignored",
@@ -199,6 +277,16 @@ std::vector<MetricFamily> SessionMetrics::Collect() const {
                "Share of blocks that the policy in force asks to skip", MetricType::Gauge,
                [](const ModelTotals& m) { return m.target_sparsity; }),
       LayerTargets(models),
+      BudgetModes(models),
+      BudgetChanges(models),
+      PerModel(models, "spin_target_miss_ratio",
+               "Miss that the policy in force holds; 0 if it holds none", MetricType::Gauge,
+               [](const ModelTotals& m) { return m.budget.target_miss(); }),
+      PerModel(models, "spin_expected_miss_ratio",
+               "Miss that the layers' curves expect of the budgets in force", MetricType::Gauge,
+               [](const ModelTotals& m) { return m.budget.expected_miss(); }),
+      PerModel(models, "spin_policy_epoch", "Changes of the policy in force, whoever made them",
+               MetricType::Gauge, [](const ModelTotals& m) { return m.policy_epoch; }),
       PerModel(models, "spin_sessions", "Open sessions", MetricType::Gauge,
                [](const ModelTotals& m) { return m.open_sessions; }),
       Times(models, "spin_predict_duration_seconds",

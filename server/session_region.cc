@@ -23,12 +23,11 @@ dataplane::SessionView WithRecords(dataplane::SessionView view, std::byte* recor
 }
 
 absl::Status NoRoom(absl::string_view what, uint64_t bytes, const ExtentAllocator& extents) {
-  return Refuse(
-      absl::StatusCode::kResourceExhausted, v1::ERROR_REASON_CAPACITY, "geometry",
-      absl::StrCat("the session's region needs ", bytes, " bytes of ", what, ", which has ",
-                   extents.capacity() - extents.used(),
-                   " left; ask for fewer requests or slots, or start spind with a larger "
-                   "--slab-bytes"));
+  return Refuse(absl::StatusCode::kResourceExhausted, v1::ERROR_REASON_CAPACITY, "geometry",
+                absl::StrCat("the session's region needs ", bytes, " bytes of ", what,
+                             ", which has ", extents.capacity() - extents.used(),
+                             " left; ask for fewer requests or slots, or start spind with a larger "
+                             "--slab-bytes"));
 }
 
 }  // namespace

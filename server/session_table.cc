@@ -40,6 +40,7 @@ absl::Status SessionTable::Add(std::shared_ptr<Session> session) {
   ModelTotals& model = retired_[LabelOf(session->identity().model_name)];
   if (model.totals.layers.size() < static_cast<size_t>(session->layers())) {
     model.totals.layers.resize(session->layers());  // so that all series exist at 0
+    model.totals.audits.resize(session->layers());
   }
   sessions_.push_back(std::move(session));
   return absl::OkStatus();
@@ -122,10 +123,13 @@ std::map<std::string, ModelTotals> SessionTable::TotalsByModel() const {
   std::map<std::string, ModelTotals> models = retired_;
   for (const std::shared_ptr<Session>& session : sessions_) {
     ModelTotals& model = models[LabelOf(session->identity().model_name)];
-    model.totals += session->Totals();
+    const SessionTotals totals = session->Totals();
+    model.totals += totals;
     model.open_sessions += 1;
     const auto in_force = session->policy();
     model.target_sparsity = in_force->policy.TargetSparsity();
+    model.budget = session->Budgets(*in_force, totals);
+    model.policy_epoch = in_force->epoch;
     model.layer_target_sparsity.clear();
     for (int layer = 0; layer < session->layers(); ++layer) {
       model.layer_target_sparsity.push_back(

@@ -32,6 +32,8 @@ struct ModelTotals {
   // Of the session opened last; 0 if switched off.
   double target_sparsity = 0;
   std::vector<double> layer_target_sparsity;
+  v1::BudgetStats budget;  // empty without a session
+  uint64_t policy_epoch = 0;
 };
 
 // All open sessions. Thread-safe. Whoever takes a session out of the table is the one who ends it:

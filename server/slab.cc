@@ -77,9 +77,8 @@ MadeMemory MakeShared(const std::string& directory, uint64_t bytes, v1::SlabHand
 }
 
 MadeMemory MakeOnGpu(absl::string_view uuid, uint64_t bytes, v1::SlabHandle* handle) {
-  MadeMemory memory = MakePatiently(uuid, [&]() -> MadeMemory {
-    return CudaMemory::Allocate(uuid, bytes);
-  });
+  MadeMemory memory =
+      MakePatiently(uuid, [&]() -> MadeMemory { return CudaMemory::Allocate(uuid, bytes); });
   if (!memory.ok()) return memory;
   const auto exported = dataplane::ExportCudaMemory((*memory)->data());
   if (!exported.ok()) return exported.status();

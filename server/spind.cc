@@ -26,6 +26,8 @@ namespace spin::server {
 namespace {
 
 constexpr std::chrono::seconds kShutdownGrace(2);
+// Audits come a few times a second at most; a jump of the misses should not wait much longer.
+constexpr absl::Duration kReviewInterval = absl::Milliseconds(100);
 constexpr absl::Duration kStuck = absl::Seconds(10);  // longer than any work takes
 
 // cpu, cuda or cuda:UUID.
@@ -128,6 +130,7 @@ absl::Status Spind::Serve(const Config& config) {
   auto listener = Listener::Start(config.socket, config.allow_uids, server_.get(), peers_.get());
   if (!listener.ok()) return listener.status();
   listener_ = *std::move(listener);
+  budgets_ = std::make_unique<BudgetReviewer>(&sessions_, kReviewInterval);
   serving_.store(true);
   spdlog::info(
       "spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
@@ -138,6 +141,7 @@ absl::Status Spind::Serve(const Config& config) {
 
 Spind::~Spind() {
   serving_.store(false);
+  budgets_.reset();
   listener_.reset();
   if (service_ != nullptr) service_->Drain();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "kernels/device.h"
 #include "server/admin_http.h"
+#include "server/budget_reviewer.h"
 #include "server/config.h"
 #include "server/listener.h"
 #include "server/peer_watcher.h"
@@ -27,8 +28,8 @@
 
 // A running spind: owns every part, in the order in which they depend on each other.
 //
-//   threads: listener (accepts), peer-watcher, quarantine, steps, control, civetweb's sixteen,
-//   gRPC's own
+//   threads: listener (accepts), peer-watcher, quarantine, budgets, steps, control, civetweb's
+//   sixteen, gRPC's own
 namespace spin::server {
 
 class Spind {
@@ -59,6 +60,7 @@ class Spind {
   RpcMetrics rpc_metrics_;
   Quarantine quarantine_;
   SessionTable sessions_;
+  std::unique_ptr<BudgetReviewer> budgets_;
   const std::unique_ptr<StepExecutor> executor_;
   WorkQueue step_queue_;
   WorkQueue control_queue_;

@@ -9,12 +9,8 @@
 namespace spin::server {
 namespace {
 
+using kernels::LayerAudits;
 using kernels::LayerCounters;
-
-// Every field of LayerCounters is a uint64_t total; seen as an array, so that none is forgotten.
-constexpr size_t kCounters = sizeof(LayerCounters) / sizeof(uint64_t);
-using CounterArray = std::array<uint64_t, kCounters>;
-static_assert(sizeof(CounterArray) == sizeof(LayerCounters));
 
 // What exceeds these was never counted: some writer went astray. They leave room for sums over many
 // sessions.
@@ -25,13 +21,23 @@ constexpr double kBelievableSeconds = 1e12;
 // restart. Whole nanoseconds add up alike in any order.
 double InNanoseconds(double seconds) { return std::nearbyint(seconds * 1e9) / 1e9; }
 
-template <typename Combine>
-void ForEachCounter(const LayerCounters& from, LayerCounters* to, Combine combine) {
-  CounterArray a, b;
+// Every field of both is a uint64_t total; seen as an array, so that none is forgotten.
+template <typename Counters, typename Combine>
+void ForEachCounter(const Counters& from, Counters* to, Combine combine) {
+  std::array<uint64_t, sizeof(Counters) / sizeof(uint64_t)> a, b;
+  static_assert(sizeof a == sizeof(Counters));
   __builtin_memcpy(&a, &from, sizeof a);
   __builtin_memcpy(&b, to, sizeof b);
-  for (size_t i = 0; i < kCounters; ++i) b[i] = combine(a[i], b[i]);
+  for (size_t i = 0; i < a.size(); ++i) b[i] = combine(a[i], b[i]);
   __builtin_memcpy(to, &b, sizeof b);
+}
+
+template <typename Counters>
+void AddUp(const std::vector<Counters>& more, std::vector<Counters>* sum) {
+  if (sum->size() < more.size()) sum->resize(more.size());
+  for (size_t layer = 0; layer < more.size(); ++layer) {
+    ForEachCounter(more[layer], &(*sum)[layer], [](uint64_t a, uint64_t b) { return a + b; });
+  }
 }
 
 }  // namespace
@@ -51,16 +57,15 @@ TimeTotals& TimeTotals::operator+=(const dataplane::TimeHistogram::Snapshot& oth
 SessionTotals& SessionTotals::operator+=(const SessionTotals& other) {
   steps += other.steps;
   rows += other.rows;
-  if (layers.size() < other.layers.size()) layers.resize(other.layers.size());
-  for (size_t layer = 0; layer < other.layers.size(); ++layer) {
-    ForEachCounter(other.layers[layer], &layers[layer],
-                   [](uint64_t more, uint64_t sum) { return sum + more; });
-  }
+  AddUp(other.layers, &layers);
+  AddUp(other.audits, &audits);
   for (int reason = 0; reason < kFallbackReasons; ++reason) {
     fallback_rows[reason] += other.fallback_rows[reason];
   }
   predict_time += other.predict_time;
   observe_time += other.observe_time;
+  budget_changes += other.budget_changes;
+  budget_fallbacks += other.budget_fallbacks;
   return *this;
 }
 
@@ -69,6 +74,7 @@ uint64_t Raised(uint64_t now, uint64_t total) {
 }
 
 void RaiseTo(const LayerCounters& now, LayerCounters* total) { ForEachCounter(now, total, Raised); }
+void RaiseTo(const LayerAudits& now, LayerAudits* total) { ForEachCounter(now, total, Raised); }
 
 void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total) {
   const size_t count = std::min<size_t>(now.buckets_size(), total->buckets.size());

@@ -9,6 +9,7 @@
 
 #include "dataplane/time_histogram.h"
 #include "kernels/counters.h"
+#include "kernels/layer_audits.h"
 #include "spin/v1/session.pb.h"
 
 // What is counted for a session, as plain sums: read from the slab, from the client's reports and
@@ -29,10 +30,13 @@ struct TimeTotals {
 struct SessionTotals {
   uint64_t steps = 0;
   std::vector<kernels::LayerCounters> layers;
-  uint64_t rows = 0;  // fallback_rows are some of these
+  std::vector<kernels::LayerAudits> audits;  // as many as layers
+  uint64_t rows = 0;                         // fallback_rows are some of these
   std::array<uint64_t, kFallbackReasons> fallback_rows = {};
   TimeTotals predict_time;
   TimeTotals observe_time;
+  uint64_t budget_changes = 0;  // that spind made itself
+  uint64_t budget_fallbacks = 0;
 
   // Layer by layer; the longer list of layers wins.
   SessionTotals& operator+=(const SessionTotals& other);
@@ -43,6 +47,7 @@ uint64_t Raised(uint64_t now, uint64_t total);
 
 // The same for each pair of counters.
 void RaiseTo(const kernels::LayerCounters& now, kernels::LayerCounters* total);
+void RaiseTo(const kernels::LayerAudits& now, kernels::LayerAudits* total);
 
 // The same for what a client reports of itself. NaN, negative and absurd values change nothing.
 void RaiseTo(const v1::TimeHistogram& now, TimeTotals* total);

@@ -155,6 +155,20 @@ absl::Status ReadMetadata(const SafetensorsFile& file, Trace* trace) {
 
 }  // namespace
 
+void Trace::KeepSteps(int count) {
+  const size_t row = static_cast<size_t>(heads) * dim;
+  std::vector<uint8_t> kept_q;
+  std::vector<float> kept_w;
+  for (int layer = 0; layer < layers; ++layer) {
+    const size_t first = static_cast<size_t>(layer) * steps;
+    kept_q.insert(kept_q.end(), q.begin() + first * row, q.begin() + (first + count) * row);
+    kept_w.insert(kept_w.end(), w.begin() + first * heads, w.begin() + (first + count) * heads);
+  }
+  q = std::move(kept_q);
+  w = std::move(kept_w);
+  steps = count;
+}
+
 absl::StatusOr<Trace> LoadTrace(const std::string& path) {
   ExpectedDtypes dtypes;
   for (const Expected& tensor : kExpected) dtypes[tensor.name] = tensor.dtype;

@@ -34,6 +34,9 @@ struct Trace {
   // Query position of a step. The step sees slots 0 to that position, `Context(step)` of them.
   int Query(int step) const { return first_query + step; }
   int Context(int step) const { return first_query + step + 1; }
+
+  // Drops all but the first `count` steps, 1 to steps.
+  void KeepSteps(int count);
 };
 
 // Reads and validates a trace: a safetensors file with the tensors k, k_scale, q and w as above and

@@ -51,8 +51,11 @@ void AddAllCommands(CLI::App* app, Action* action) {
   app->formatter(formatter);  // commands added below inherit it
   app->footer(kFooter);
   AddReplayCommand(app, action);
+  AddEvalCommand(app, action);
+  AddTuneCommand(app, action);
   AddStatusCommand(app, action);
   AddSessionsCommand(app, action);
+  AddPlanCommand(app, action);
   AddPolicyCommand(app, action);
   AddTopCommand(app, action);
   AddDoctorCommand(app, action);

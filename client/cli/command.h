@@ -30,9 +30,12 @@ void AddJsonFlag(CLI::App* command, CommonFlags* flags);
 // Each adds its command to the root `app`. The callback that sets *action runs when the command was
 // named; `app` and `action` must outlive parsing.
 void AddReplayCommand(CLI::App* app, Action* action);
+void AddEvalCommand(CLI::App* app, Action* action);
+void AddTuneCommand(CLI::App* app, Action* action);
 void AddStatusCommand(CLI::App* app, Action* action);
 void AddSessionsCommand(CLI::App* app, Action* action);
 void AddPolicyCommand(CLI::App* app, Action* action);
+void AddPlanCommand(CLI::App* app, Action* action);
 void AddTopCommand(CLI::App* app, Action* action);
 void AddDoctorCommand(CLI::App* app, Action* action);
 void AddCompletionCommand(CLI::App* app, Action* action);

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "client/cli/ids.h"
 #include "client/cli/terminal/numbers.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::cli {
 namespace {
@@ -63,7 +64,11 @@ Json PolicyJson(const v1::Policy& policy) {
           {"seed", policy.seed()},
           {"audit_every", policy.audit_every()},
           {"pin_first_block", policy.pin_first_block()},
-          {"enabled", policy.enabled()}};
+          {"enabled", policy.enabled()},
+          {"budget_mode", policy_file::ModeName(policy.budget_mode())},
+          {"target_miss", policy.target_miss()},
+          {"min_sparsity", policy.min_sparsity()},
+          {"max_sparsity", policy.max_sparsity()}};
 }
 
 Json SessionJson(const v1::SessionInfo& session) {
@@ -79,7 +84,8 @@ Json SessionJson(const v1::SessionInfo& session) {
           {"state_bytes", session.state_bytes()},
           {"opened_at", TimeJson(session.opened_at())},
           {"peer_process_id", session.peer_process_id()},
-          {"peer_user_id", session.peer_user_id()}};
+          {"peer_user_id", session.peer_user_id()},
+          {"policy_reason", session.policy_reason()}};
 }
 
 Json ServerJson(const v1::ServerInfo& server) {

@@ -66,8 +66,8 @@ absl::StatusOr<ControlBlock::Parts> ControlBlock::Edit(kernels::Stream stream) {
 }
 
 absl::Status ControlBlock::Send(kernels::Stream stream) {
-  absl::Status status = device_->Copy(device_memory_.get(), host_memory_.get() + current_ * bytes_,
-                                      bytes_, stream);
+  absl::Status status =
+      device_->Copy(device_memory_.get(), host_memory_.get() + current_ * bytes_, bytes_, stream);
   if (status.ok()) status = device_->Mark(sent_[current_], stream);
   return status;
 }

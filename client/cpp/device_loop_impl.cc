@@ -40,9 +40,8 @@ absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
   if (buffers.kept_table == nullptr) return Bad("buffers.kept_table", "is null");
   if (buffers.kept_slots == nullptr) return Bad("buffers.kept_slots", "is null");
   if (buffers.table_stride < max_blocks) {
-    return Bad("buffers.table_stride",
-               absl::StrCat(buffers.table_stride, " is less than the ", max_blocks,
-                            " blocks of the longest context"));
+    return Bad("buffers.table_stride", absl::StrCat(buffers.table_stride, " is less than the ",
+                                                    max_blocks, " blocks of the longest context"));
   }
   return absl::OkStatus();
 }
@@ -53,12 +52,20 @@ kernels::Binding BindingOf(const StepState& step) {
   return {.slab = view.slab,
           .records = view.records,
           .counters = view.counters,
+          .audits = view.audits,
           .headers = view.lists.headers,
           .blocks = view.lists.blocks,
           .masks = view.lists.masks,
           .epoch = view.epoch,
           .weights = kernels::WeightsOf(step.policy->kernels.decay),
           .staging = view.staging};
+}
+
+// Of Select, then of Audit.
+int64_t WorkspaceBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  const int32_t layers = shape.geometry.layers;
+  return device.SelectWorkspaceBytes(layers, shape.max_requests, shape.max_blocks()) +
+         device.AuditWorkspaceBytes(layers, shape.max_requests, shape.max_blocks());
 }
 
 }  // namespace
@@ -78,8 +85,7 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
   if (!control.ok()) return control.status();
   auto in_flight = InFlight::Create(&device);
   if (!in_flight.ok()) return in_flight.status();
-  auto workspace = device.Allocate(device.SelectWorkspaceBytes(
-      shape.geometry.layers, options.max_requests, shape.max_blocks()));
+  auto workspace = device.Allocate(WorkspaceBytes(device, shape));
   if (!workspace.ok()) return workspace.status();
   auto unserved = device.Allocate(sizeof(uint32_t));
   if (!unserved.ok()) return unserved.status();
@@ -133,8 +139,8 @@ DeviceLoopImpl::~DeviceLoopImpl() {
 
 absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
   if (static_cast<int>(rows.size()) > shape_.max_requests) {
-    return Bad("rows", absl::StrCat(rows.size(), " are more than max_requests, ",
-                                    shape_.max_requests));
+    return Bad("rows",
+               absl::StrCat(rows.size(), " are more than max_requests, ", shape_.max_requests));
   }
   if (step_.active) {
     if (absl::Status status = Abandon(stream); !status.ok()) return status;
@@ -224,7 +230,8 @@ RowPlan DeviceLoopImpl::plan(int row) const {
 absl::Status DeviceLoopImpl::Accept(const EndOptions& verdict, kernels::Stream stream) {
   if (!step_.active) return absl::FailedPreconditionError("no step is in progress");
   if (!has_drafts()) {
-    return absl::FailedPreconditionError("without drafts (max_next_n 1) there is nothing to accept");
+    return absl::FailedPreconditionError(
+        "without drafts (max_next_n 1) there is nothing to accept");
   }
   if (!planner_.TakeEndOptions(verdict, step_)) {
     return Bad("verdict", "accepted or next_n do not fit the rows of the step");

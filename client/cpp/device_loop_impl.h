@@ -34,8 +34,7 @@ class DeviceLoopImpl {
                      kernels::Stream stream);
   absl::Status Stage(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
-  absl::Status Observe(Layers layers, const DeviceScores& scores, int rows,
-                       kernels::Stream stream);
+  absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Select(int rows, kernels::Stream stream);
 
  private:
@@ -58,6 +57,7 @@ class DeviceLoopImpl {
   absl::Status Abandon(kernels::Stream stream);
   void Finish();
   kernels::ListTable BoundLists() const;
+  int64_t SelectWorkspaceBytes() const;
 
   SessionImpl* const session_;
   const DeviceBuffers buffers_;

@@ -22,6 +22,9 @@ kernels::ScoreView ViewOf(const DeviceScores& scores) {
       .draft_stride = scores.draft_stride};
 }
 
+// What the parameters name is ignored in favour of the binding's; that they name some is not.
+kernels::LayerAudits kAskForAudits;
+
 }  // namespace
 
 absl::Status DeviceLoopImpl::CheckRows(int rows) const {
@@ -46,6 +49,12 @@ absl::Status DeviceLoopImpl::CheckLaunch(Layers layers, const DeviceScores& scor
     status.Update(Bad("scores", "a stride is negative"));
   }
   return status;
+}
+
+// Select and Audit may run on streams of their own, so neither uses the other's workspace.
+int64_t DeviceLoopImpl::SelectWorkspaceBytes() const {
+  return device().SelectWorkspaceBytes(shape_.geometry.layers, shape_.max_requests,
+                                       shape_.max_blocks());
 }
 
 // Where a launch finds lists it learns from the binding; here is only their shape.
@@ -136,6 +145,8 @@ absl::Status DeviceLoopImpl::Audit(Layers layers, const DeviceScores& scores, in
                          .lists = BoundLists(),
                          .scores = ViewOf(scores),
                          .counters = nullptr,
+                         .audits = &kAskForAudits,
+                         .workspace = workspace_.get() + SelectWorkspaceBytes(),
                          .results = nullptr,
                          .binding = control_.on_device().binding},
                         stream);

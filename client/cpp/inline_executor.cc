@@ -51,7 +51,8 @@ absl::Status InlineExecutor::TakeLayer(StepState& step, int layer, const Scores&
   }
   absl::Status status = Observe(step, ViewOf(scores), {layer, 1});
   const absl::Time observed = absl::Now();
-  if (step.layers_taken == 1) planner_->PlanNext(step);  // of this step the first: the same for all layers
+  if (step.layers_taken == 1)
+    planner_->PlanNext(step);  // of this step the first: the same for all layers
   if (status.ok()) status = Predict(step, {layer, 1});
   step.observe_time += observed - start;
   step.predict_time += absl::Now() - observed;

@@ -33,6 +33,7 @@ dataplane::SessionShape ShapeOf(const v1::OpenSessionResponse& opened) {
 dataplane::SessionLayout LayoutOf(const v1::Layout& layout) {
   return {.records = layout.records(),
           .counters = layout.counters(),
+          .audits = layout.audits(),
           .timeline = layout.timeline(),
           .headers = layout.headers(),
           .lists = layout.lists(),
@@ -48,9 +49,10 @@ absl::Status CheckLayout(const v1::OpenSessionResponse& opened) {
   const v1::Layout& layout = opened.layout();
   const dataplane::SessionLayout mine = dataplane::LayoutAt(layout.records(), ShapeOf(opened));
   const bool same = layout.layout_version() == dataplane::kLayoutVersion &&
-                    layout.counters() == mine.counters && layout.timeline() == mine.timeline &&
-                    layout.headers() == mine.headers && layout.lists() == mine.lists &&
-                    layout.masks() == mine.masks && layout.staging() == mine.staging &&
+                    layout.counters() == mine.counters && layout.audits() == mine.audits &&
+                    layout.timeline() == mine.timeline && layout.headers() == mine.headers &&
+                    layout.lists() == mine.lists && layout.masks() == mine.masks &&
+                    layout.staging() == mine.staging &&
                     layout.staging_stride() == mine.staging_stride;
   if (same && mine.end <= opened.slab().bytes()) return absl::OkStatus();
   return absl::FailedPreconditionError(

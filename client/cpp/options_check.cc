@@ -46,6 +46,9 @@ absl::Status CheckPolicy(const PolicyOverrides& policy, int layers) {
   absl::Status status = CheckRatio("policy.sparsity", policy.sparsity, true);
   status.Update(CheckRatio("policy.exploration", policy.exploration, false));
   status.Update(CheckRatio("policy.decay", policy.decay, true));
+  status.Update(CheckRatio("policy.target_miss", policy.target_miss, true));
+  status.Update(CheckRatio("policy.min_sparsity", policy.min_sparsity, true));
+  status.Update(CheckRatio("policy.max_sparsity", policy.max_sparsity, true));
   const auto& per_layer = policy.layer_sparsity;
   if (!per_layer.empty() && per_layer.size() != static_cast<size_t>(layers)) {
     status.Update(Bad("policy.layer_sparsity",
@@ -61,6 +64,18 @@ v1::Dtype ToProto(ElementType type) {
   return type == ElementType::kFloat32 ? v1::DTYPE_F32 : v1::DTYPE_BF16;
 }
 
+v1::BudgetMode ToProto(BudgetMode mode) {
+  switch (mode) {
+    case BudgetMode::kFixed:
+      return v1::BUDGET_MODE_FIXED;
+    case BudgetMode::kCalibrated:
+      return v1::BUDGET_MODE_CALIBRATED;
+    case BudgetMode::kTargetMiss:
+      return v1::BUDGET_MODE_TARGET_MISS;
+  }
+  return v1::BUDGET_MODE_UNSPECIFIED;
+}
+
 v1::Policy ToProto(const PolicyOverrides& policy) {
   v1::Policy out;
   if (policy.sparsity) out.set_sparsity(*policy.sparsity);
@@ -71,6 +86,10 @@ v1::Policy ToProto(const PolicyOverrides& policy) {
   if (policy.audit_every) out.set_audit_every(*policy.audit_every);
   if (policy.pin_first_block) out.set_pin_first_block(*policy.pin_first_block);
   if (policy.enabled) out.set_enabled(*policy.enabled);
+  if (policy.budget_mode) out.set_budget_mode(ToProto(*policy.budget_mode));
+  if (policy.target_miss) out.set_target_miss(*policy.target_miss);
+  if (policy.min_sparsity) out.set_min_sparsity(*policy.min_sparsity);
+  if (policy.max_sparsity) out.set_max_sparsity(*policy.max_sparsity);
   return out;
 }
 

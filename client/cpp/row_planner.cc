@@ -73,10 +73,9 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
   }
   row.request = asked.request->state_;
   const StepRowState* const here = &row;
-  const bool twice =
-      std::any_of(step.rows.data(), here, [&row](const StepRowState& earlier) {
-        return earlier.request == row.request;
-      });
+  const bool twice = std::any_of(step.rows.data(), here, [&row](const StepRowState& earlier) {
+    return earlier.request == row.request;
+  });
   if (twice) return Reason::kInvalid;
   if (step.session == nullptr) {
     row.request->history() = {};
@@ -108,15 +107,16 @@ Reason RowPlanner::CheckHistory(StepRowState& row) {
   const dataplane::Progress& progress = history.progress;
   const bool jumps = progress.warm && row.position != progress.next_position;
   if (progress.warm && row.position < progress.next_position) {
-    link_->Soon(Mailbox::Chore::kReopen, row.request);  // history cannot be taken back: start afresh
+    link_->Soon(Mailbox::Chore::kReopen,
+                row.request);  // history cannot be taken back: start afresh
     history.binding = {};
     return Reason::kPosition;
   }
   row.resync = jumps || history.gap;
   row.buffer = history.buffer;
   const dataplane::RowVerdict verdict =
-      dataplane::CheckScored(progress, row.binding.capacity_slots, geometry_,
-                             row.position, row.next_n, kernels::Coverage::kAll, row.resync);
+      dataplane::CheckScored(progress, row.binding.capacity_slots, geometry_, row.position,
+                             row.next_n, kernels::Coverage::kAll, row.resync);
   if (!verdict.ok()) {
     history.gap = true;
     return verdict.fault == dataplane::RowFault::kCapacity ? Reason::kCapacity : Reason::kInvalid;
@@ -205,8 +205,7 @@ bool RowPlanner::TakeEndOptions(const EndOptions& end, StepState& step) const {
   if (!end.next_n.empty() && end.next_n.size() != rows) return false;
   for (size_t r = 0; r < rows; ++r) {
     StepRowState& row = step.rows[r];
-    const int accepted =
-        end.accepted.empty() ? static_cast<int>(row.next_n) : end.accepted[r];
+    const int accepted = end.accepted.empty() ? static_cast<int>(row.next_n) : end.accepted[r];
     const int next_n = end.next_n.empty() ? static_cast<int>(row.next_n) : end.next_n[r];
     if (accepted < 1 || accepted > static_cast<int>(row.next_n)) return false;
     if (next_n < 1 || next_n > options_.max_next_n) return false;

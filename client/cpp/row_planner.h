@@ -12,9 +12,9 @@
 
 namespace spin::internal {
 
-// Decides for each row of a step whether its lists may be used, and whether its scores are observed;
-// and keeps the histories of requests. What a list really holds is not looked at here. Belongs to
-// the decode loop.
+// Decides for each row of a step whether its lists may be used, and whether its scores are
+// observed; and keeps the histories of requests. What a list really holds is not looked at here.
+// Belongs to the decode loop.
 class RowPlanner {
  public:
   // Both outlive the planner.

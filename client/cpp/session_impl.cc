@@ -146,8 +146,8 @@ void SessionImpl::PutScores(uint64_t serial, int layer, const Scores& scores) {
 
 void SessionImpl::EndStep(uint64_t serial, const EndOptions& options) {
   if (!IsCurrent(serial)) return;
-  const bool whole =
-      !step_.broken && step_.layers_taken == options_.model.layers && planner_.TakeEndOptions(options, step_);
+  const bool whole = !step_.broken && step_.layers_taken == options_.model.layers &&
+                     planner_.TakeEndOptions(options, step_);
   const bool alive = step_.session != nullptr && !step_.session->ended() && in_owner_process();
   if (!whole || !alive) return Forget();
   if (!step_.scored.empty() && !executor_->Finish(step_).ok()) return Forget();

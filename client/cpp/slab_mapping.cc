@@ -57,10 +57,7 @@ Memory MapMemory(const v1::SlabHandle& slab) {
 }
 
 absl::Status CheckHeader(const dataplane::SlabHeader& header, const v1::SlabHandle& slab) {
-  const bool same = header.magic == dataplane::kSlabMagic &&
-                    header.layout_version == dataplane::kLayoutVersion &&
-                    header.epoch == slab.epoch() && header.bytes == slab.bytes();
-  if (same) return absl::OkStatus();
+  if (dataplane::IsSlab(header, slab.epoch(), slab.bytes())) return absl::OkStatus();
   return absl::FailedPreconditionError(
       slab.has_posix_shm()
           ? absl::StrCat(slab.posix_shm().path(),

@@ -30,6 +30,25 @@ struct LargestShared {
   uint32_t rest;
 };
 
+// Where the bins are, for CountIf; opaque, or nvcc would compute it anew for every key.
+template <int kThreads>
+__device__ inline uint32_t BinsOf(const LargestShared<kThreads>& shared) {
+  auto at = static_cast<uint32_t>(__cvta_generic_to_shared(shared.histogram));
+  asm volatile("" : "+r"(at));
+  return at;
+}
+
+__device__ inline void CountIf(bool count, uint32_t bins, uint32_t bin) {
+  asm volatile(
+      "{\n"
+      ".reg .pred p;\n"
+      "setp.ne.s32 p, %0, 0;\n"
+      "@p red.shared.add.u32 [%1], 1;\n"
+      "}" ::"r"(static_cast<int>(count)),
+      "r"(bins + bin * 4)
+      : "memory");
+}
+
 // Makes `shared` ready for FindThreshold; a barrier must follow.
 template <int kThreads>
 __device__ inline void Prepare(LargestShared<kThreads>& shared) {
@@ -74,9 +93,10 @@ __device__ inline void FindBin(LargestShared<kThreads>& shared, uint32_t k) {
   __syncthreads();
 }
 
-// `each(use)` must call use(key) for every key of the calling thread, the same keys each time; k is
-// at least 1 and at most the number of all keys; low and high are the smallest and the largest of
-// the thread's keys. All threads, after Prepare and a barrier; ends with a barrier.
+// `each(use)` must call use(key) for every key of the calling thread, the same keys each time, and
+// perhaps for others above the largest; k is at least 1 and at most the number of all keys; low and
+// high are the smallest and the largest of the thread's keys. All threads, after Prepare and a
+// barrier; ends with a barrier.
 template <int kThreads, typename Each>
 __device__ inline Threshold FindThreshold(LargestShared<kThreads>& shared, uint32_t k, uint32_t low,
                                           uint32_t high, const Each& each) {
@@ -92,9 +112,8 @@ __device__ inline Threshold FindThreshold(LargestShared<kThreads>& shared, uint3
   int shift = max(0, 21 - __clz((high - low) | 1));  // (high - low) >> shift is below 2048
   for (;;) {
     const uint32_t span = high - low;
-    each([&](uint32_t key) {
-      if (key - low <= span) atomicAdd(&shared.histogram[(key - low) >> shift], 1u);
-    });
+    const uint32_t bins = BinsOf(shared);
+    each([&](uint32_t key) { CountIf(key - low <= span, bins, (key - low) >> shift); });
     __syncthreads();
     FindBin(shared, k);
     low += shared.bin << shift;

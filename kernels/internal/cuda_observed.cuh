@@ -31,6 +31,28 @@ struct Observed {
   ScoredBlocks blocks;  // that were scored
 };
 
+// What a verifier row looks at.
+struct Reach {
+  int32_t query;  // q
+  int32_t slots;  // N
+};
+
+__device__ inline Reach ReachOf(const ObserveParams& p, const ScoredRow& row, uint32_t draft) {
+  const int64_t position = row.position + draft;
+  const auto per_slot = static_cast<uint32_t>(p.geometry.tokens_per_slot);
+  const auto query = static_cast<uint32_t>(QuerySlot(position, p.geometry.tokens_per_slot));
+  // VisibleSlots, without another division.
+  const uint32_t token = static_cast<uint32_t>(position) - query * per_slot;
+  const auto slot = static_cast<int32_t>(query);
+  return {slot, slot + (token + 1 == per_slot ? 1 : 0)};
+}
+
+__device__ inline ScoredBlocks ScoredBlocksOf(const ObserveParams& p, const ScoredRow& row,
+                                              int32_t layer) {
+  const bool all = row.coverage == Coverage::kAll;
+  return {all ? nullptr : p.lists.Masks(row.buffer, row.request, layer), p.max_blocks};
+}
+
 // Loads first and decides then, without a branch: the loads wait for one another no more than they
 // must.
 __device__ inline Observed ObservedRow(const ObserveParams& p, const ScoredRow& at, int32_t layer,
@@ -41,17 +63,12 @@ __device__ inline Observed ObservedRow(const ObserveParams& p, const ScoredRow& 
   const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   const bool all = row.coverage == Coverage::kAll;
   const bool stamped = HasStamp(header, p.epoch, p.state.records[row.request].generation, row);
+  const Reach reach = ReachOf(p, row, draft);
   out.taken = all | stamped;
   out.any = out.taken & (draft < row.accepted);
-  out.blocks.masks = all ? nullptr : p.lists.Masks(row.buffer, row.request, layer);
-  out.blocks.max_blocks = p.max_blocks;
-  const int64_t position = row.position + draft;
-  const auto per_slot = static_cast<uint32_t>(p.geometry.tokens_per_slot);
-  const auto query = static_cast<uint32_t>(QuerySlot(position, p.geometry.tokens_per_slot));
-  out.query = static_cast<int32_t>(query);
-  // VisibleSlots, without another division.
-  const uint32_t token = static_cast<uint32_t>(position) - query * per_slot;
-  out.slots = out.query + (token + 1 == per_slot ? 1 : 0);
+  out.blocks = ScoredBlocksOf(p, row, layer);
+  out.query = reach.query;
+  out.slots = reach.slots;
   return out;
 }
 

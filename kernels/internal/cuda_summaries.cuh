@@ -5,82 +5,91 @@
 
 #include "kernels/internal/cuda_bf16.cuh"
 #include "kernels/internal/cuda_rows.cuh"
+#include "kernels/internal/cuda_tiles.cuh"
 
 // How Select reads block scores out of the summaries that Observe left in the pages.
 namespace spin::kernels::internal {
 
-// The tiles of one warp.
-struct Tiles {
-  int32_t first;
-  int32_t end;
-};
-
-template <int kWarps>
-__device__ inline Tiles TilesOf(int32_t blocks) {
-  const int32_t tiles = (blocks + 31) / 32;
-  const int32_t each = (tiles + kWarps - 1) / kWarps;
-  const int32_t first = min(tiles, static_cast<int32_t>(threadIdx.x / 32) * each);
-  return {first, min(tiles, first + each)};
-}
-
-// Where the pages' summaries of one layer are, for the blocks of a warp's tiles. A tile is half a
-// page.
-class Summaries {
+// Block scores of a row out of the summaries, for the tiles of a warp in ascending order: at most
+// 32 pages of them.
+class SummaryReader {
  public:
-  __device__ Summaries(const StateView& state, const RequestRecord& record, const Geometry& g,
-                       int32_t layer)
-      : base_(state.slab + SummaryOffset(g, layer)), pages_(record.pages) {}
-
-  __device__ const PageSummary* Page(int32_t page) const {
-    return reinterpret_cast<const PageSummary*>(base_ + uint64_t{pages_[page]} * kPageOffsetUnit);
+  // Reads nothing but the record, which no kernel writes.
+  __device__ SummaryReader(const StateView& state, const RequestRecord& record, const Geometry& g,
+                           int32_t layer, int64_t query, Tiles tiles, int32_t blocks)
+      : base_(state.slab + SummaryOffset(g, layer) + threadIdx.x % 32 * sizeof(BlockSummary)),
+        farthest_(DAt<Bf16>(state, record, g, layer, query)),
+        query_(query) {
+    asm volatile("" : "+l"(base_));  // or nvcc would compute it anew all the time
+    const int32_t first = tiles.first / 2;
+    const int32_t page = first + static_cast<int32_t>(threadIdx.x % 32);
+    page_ = record.pages[page * 64 < blocks ? page : 0];
+    first_page_ = record.pages[0];
+    page_before_ = first > 0 && tiles.first * 32 <= blocks ? record.pages[first - 1] : kNoPage;
   }
-  // Both halves of a block's summary; see BlockSummary.
-  __device__ uint32_t Block(int32_t block) const {
-    return *reinterpret_cast<const uint32_t*>(&Page(block / 64)->blocks[block % 64]);
+
+  // Once the summaries are there; whole warps.
+  __device__ void Start() {
+    const auto* first_page =
+        reinterpret_cast<const PageSummary*>(Page(first_page_) - threadIdx.x % 32 * 4);
+    summary_query_ = first_page->query;
+    summary_slots_ = first_page->slots;
+    next_ = query_ != summary_query_;
+    before_ = uint32_t{farthest_->bits} << 16;
+    if (page_before_ != kNoPage) before_ = Load(Page(page_before_) + 32 * sizeof(BlockSummary));
+  }
+
+  // The order keys (LowOrderKey) of the scores of the lane's blocks in kCount tiles, from the i-th
+  // of the warp on, the next ones each time. Those of blocks that are not free are anything. Whole
+  // warps.
+  template <int kCount>
+  __device__ void Read(int i, uint32_t (&keys)[kCount]) {
+    static_assert(kCount % 2 == 0, "whole pages");
+    uint32_t own[kCount];
+#pragma unroll
+    for (int k = 0; k < kCount; k += 2) {
+      const std::byte* const at = Page(__shfl_sync(~0u, page_, (i + k) / 2));
+      own[k] = Load(at);
+      own[k + 1] = Load(at + 32 * sizeof(BlockSummary));
+    }
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      // The block before: of the lane before, or of the last lane in the tile before.
+      const bool last = threadIdx.x % 32 == 31;
+      uint32_t other = __shfl_sync(~0u, last ? before_ : own[k], (threadIdx.x + 31) % 32);
+      before_ = own[k];
+      other = next_ ? other : own[k];
+      keys[k] = LowOrderKey(MaxOf(own[k], other >> 16));
+    }
+  }
+
+  // Whether the scores are right.
+  __device__ bool Serves(const RowExtent& extent, uint32_t next_n) const {
+    return SummaryServes(summary_query_, summary_slots_, query_, extent, next_n);
   }
 
  private:
-  const std::byte* base_;
-  const uint32_t* pages_;
-};
+  static constexpr uint32_t kNoPage = UINT32_MAX;
 
-// Calls use(block, score) for every lane of every tile of a row that the summaries may serve;
-// scores of blocks that are not free are anything. Returns false if they do not serve: then the
-// scores were wrong. `farthest` is D at the distance of slot 0.
-template <typename Use>
-__device__ inline bool ForEachSummarised(const Summaries& summaries, const Row& row,
-                                         const RowExtent& extent, int64_t query,
-                                         const Bf16* farthest, int32_t end, Tiles tiles,
-                                         const Use& use) {
-  constexpr int kAhead = 4;  // tiles whose loads are in flight together
-  const int lane = threadIdx.x % 32;
-  const PageSummary* first_page = summaries.Page(0);
-  const int64_t summary_query = first_page->query;
-  const int64_t summary_slots = first_page->slots;
-  const uint32_t far = farthest->bits;
-  // The block before the lane's: its neighbour's, or one more load for lane 0.
-  uint32_t before = far << 16;
-  if (lane == 0 && tiles.first > 0 && tiles.first * 32 <= end) {
-    before = summaries.Block(tiles.first * 32 - 1);
+  // The lane's part of a page's summary.
+  __device__ const std::byte* Page(uint32_t unit) const {
+    return base_ + uint64_t{unit} * kPageOffsetUnit;
   }
-  const bool next = query != summary_query;
-  for (int32_t first = tiles.first; first < tiles.end; first += kAhead) {
-    uint32_t own[kAhead];
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int32_t block = (first + i) * 32 + lane;
-      own[i] = first + i < tiles.end && block < end ? summaries.Block(block) : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      if (first + i >= tiles.end) break;
-      const uint32_t neighbour = __shfl_up_sync(~0u, own[i], 1);
-      const uint32_t previous = lane == 0 ? before : neighbour;
-      before = __shfl_sync(~0u, own[i], 31);
-      use((first + i) * 32 + lane, fmaxf(LowHalf(own[i]), HighHalf(next ? previous : own[i])));
-    }
+  // Both halves of a block's summary; see BlockSummary.
+  __device__ static uint32_t Load(const std::byte* at) {
+    return *reinterpret_cast<const uint32_t*>(at);
   }
-  return SummaryServes(summary_query, summary_slots, query, extent, row.next_n);
-}
+
+  const std::byte* base_;
+  const Bf16* farthest_;
+  int64_t query_;
+  uint32_t page_;  // of lane l: the l-th page of the warp's tiles
+  uint32_t first_page_;
+  uint32_t page_before_;  // the one before the warp's
+  int64_t summary_query_;
+  int64_t summary_slots_;
+  bool next_;
+  uint32_t before_;  // of lane 31: the last block of the tile before
+};
 
 }  // namespace spin::kernels::internal

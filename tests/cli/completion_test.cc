@@ -46,17 +46,30 @@ TEST_F(CompletionTest, TheTreeHasEveryCommandAndTheirFlags) {
     flags += command.flags.size();
   });
   EXPECT_EQ(paths,
-            " /replay /status /sessions /policy /policy/get /policy/set /top /doctor /completion ");
+            " /replay /eval /tune /status /sessions /plan /policy /policy/get /policy/set /top /doctor "
+            "/completion ");
   EXPECT_GT(flags, 40u);
+}
+
+TEST_F(CompletionTest, ArgumentsThatAreFilesAreKnown) {
+  ForEachCommand(tree_, [](const CompletionCommand& command) {
+    const bool files =
+        !command.path.empty() && (command.path.back() == "eval" || command.path.back() == "tune");
+    EXPECT_EQ(command.files, files);
+  });
+  EXPECT_NE(BashScript(tree_).find("files=1"), std::string::npos);
+  EXPECT_NE(ZshScript(tree_).find("'*:file:_files'"), std::string::npos);
+  EXPECT_NE(FishScript(tree_).find("eval' -F"), std::string::npos);
 }
 
 TEST_F(CompletionTest, ChoicesAndFilesAreKnown) {
   const CompletionCommand& replay = tree_.commands[0];
   for (const CompletionFlag& flag : replay.flags) {
-    const bool choice =
-        flag.name == "--executor" || flag.name == "--state" || flag.name == "--block";
+    const bool choice = flag.name == "--executor" || flag.name == "--state" ||
+                        flag.name == "--block" || flag.name == "--budget-mode";
     EXPECT_EQ(!flag.choices.empty(), choice) << flag.name;
-    const bool path = flag.name == "--trace" || flag.name == "--socket" || flag.name == "--spind";
+    const bool path = flag.name == "--trace" || flag.name == "--socket" || flag.name == "--spind" ||
+                      flag.name == "--policy" || flag.name == "--then";
     EXPECT_EQ(flag.file, path) << flag.name;
   }
 }

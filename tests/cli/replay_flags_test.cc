@@ -4,6 +4,7 @@
 #include "client/cli/replay/replay_flags.h"
 
 #include <gtest/gtest.h>
+#include <CLI/CLI.hpp>
 
 #include <string>
 
@@ -49,7 +50,7 @@ TEST(ReplayFlagsTest, LimitsOfSpinAreNamed) {
 }
 
 TEST(ReplayFlagsTest, ASessionHasTheShapeOfTheTraceAndTheWholePolicy) {
-  const SessionOptions options = SessionOptionsFor(Flags(), Shape(4, 100, 8), "/s", "me");
+  const SessionOptions options = SessionOptionsFor(Flags(), {Shape(4, 100, 8)}, "/s", "me");
   EXPECT_EQ(options.model.name, "some_trace__x_");
   EXPECT_EQ(options.model.layers, 4);
   EXPECT_EQ(options.model.max_slots, 108);
@@ -58,9 +59,48 @@ TEST(ReplayFlagsTest, ASessionHasTheShapeOfTheTraceAndTheWholePolicy) {
   EXPECT_EQ(options.policy.enabled, true);
 }
 
+TEST(ReplayFlagsTest, SeveralTracesShareASessionThatFitsTheLongest) {
+  ReplayFlags flags = Flags();
+  flags.more_traces = {"b"};
+  flags.requests = 3;
+  flags.rounds = 5;
+  const std::vector<trace::Trace> traces = {Shape(4, 100, 8), Shape(4, 200, 8)};
+  EXPECT_TRUE(CheckTogether(flags, traces).ok());
+  EXPECT_EQ(RequestsOf(flags), 30);
+  EXPECT_EQ(SessionOptionsFor(flags, traces, "/s", "me").model.max_slots, 208);
+  const std::vector<trace::Trace> unlike = {Shape(4, 100, 8), Shape(5, 100, 8)};
+  EXPECT_NE(CheckTogether(flags, unlike).message().find("--then: b has 5 layers"),
+            std::string::npos);
+}
+
+TEST(ReplayFlagsTest, LearningNeedsAudits) {
+  ReplayFlags flags = Flags();
+  flags.budget_mode = "calibrated";
+  EXPECT_NE(Refusal(flags, Shape(4, 100, 8)).find("--budget-mode: calibrated learns from audits"),
+            std::string::npos);
+  flags.audit_every = 8;
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "");
+}
+
+TEST(ReplayFlagsTest, AFlagWinsOverThePolicyFile) {
+  CLI::App command("replay");
+  ReplayFlags flags = Flags();
+  AddReplayFlags(&command, &flags);
+  command.parse("--sparsity 0.25");
+  flags.policy_file.set_sparsity(0.75);
+  flags.policy_file.add_layer_sparsity(0.5);
+  flags.policy_file.set_exploration(0.125);
+  flags.policy_file.set_budget_mode(v1::BUDGET_MODE_CALIBRATED);
+  ApplyPolicyFile(command, &flags);
+  EXPECT_EQ(flags.sparsity, 0.25);
+  EXPECT_TRUE(flags.layer_sparsity.empty());
+  EXPECT_EQ(flags.exploration, 0.125);
+  EXPECT_EQ(flags.budget_mode, "calibrated");
+}
+
 TEST(ReplayFlagsTest, TheSlabGrowsWithTheContext) {
-  const uint64_t small = SlabBytesFor(Flags(), Shape(4, 100, 8));
-  const uint64_t large = SlabBytesFor(Flags(), Shape(4, 1 << 20, 8));
+  const uint64_t small = SlabBytesFor(Flags(), {Shape(4, 100, 8)});
+  const uint64_t large = SlabBytesFor(Flags(), {Shape(4, 1 << 20, 8)});
   EXPECT_GT(large - small, 2ull * 4 * 4 * (1 << 20));  // V and D in fp32
 }
 

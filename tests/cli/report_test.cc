@@ -19,6 +19,7 @@ class ReportTest : public ::testing::Test {
     trace_.first_query = 100;
     trace_.layer_numbers = {7, 12};
     played_.steps = 3;
+    played_.requests = {{"t.safetensors", 0.25, 0.4}};
     played_.layers.resize(2);
     for (QualityMeter& layer : played_.layers) {
       layer.Add({.considered_blocks = 10,

@@ -22,8 +22,8 @@ DeviceEngine::DeviceEngine(EngineBackend* backend, Session* session, const Sessi
       model_(options.model),
       rows_(options.max_requests),
       next_n_(options.max_next_n),
-      blocks_(static_cast<int32_t>((model_.max_slots + model_.block_slots - 1) /
-                                   model_.block_slots)),
+      blocks_(
+          static_cast<int32_t>((model_.max_slots + model_.block_slots - 1) / model_.block_slots)),
       device_(backend->device_uuid() == "CPU" ? kernels::MakeCpuDevice()
                                               : *kernels::MakeCudaDevice(backend->device_uuid())) {
   const size_t lists = static_cast<size_t>(model_.layers) * rows_;
@@ -163,7 +163,8 @@ DeviceEngine::Lists DeviceEngine::TakeLists(const std::vector<StepRow>& rows) {
       const size_t at = static_cast<size_t>(layer) * rows_ + r;
       const int32_t last = slots[at * next_n_ + rows[r].next_n - 1];
       const auto begin = blocks.begin() + static_cast<std::ptrdiff_t>(at * blocks_);
-      lists[layer].emplace_back(begin, begin + (last + model_.block_slots - 1) / model_.block_slots);
+      lists[layer].emplace_back(begin,
+                                begin + (last + model_.block_slots - 1) / model_.block_slots);
     }
     for (size_t r = rows.size(); r < static_cast<size_t>(rows_); ++r) {
       EXPECT_EQ(slots[(static_cast<size_t>(layer) * rows_ + r) * next_n_], 0);

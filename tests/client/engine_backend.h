@@ -41,7 +41,8 @@ class EngineBackend {
   virtual void Stall(absl::Duration duration) const = 0;
 
   // Makes a graph of the launches, which can be replayed on stream() any number of times.
-  virtual std::function<void()> Capture(const std::function<void(void* stream)>& launches) const = 0;
+  virtual std::function<void()> Capture(
+      const std::function<void(void* stream)>& launches) const = 0;
 };
 
 // Null where this machine has no such device.

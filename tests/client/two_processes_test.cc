@@ -52,11 +52,10 @@ class TwoProcessesTest : public SessionFixture {
   void Start() {
     const std::string uuid = backend_->device_uuid();
     std::vector<std::string> argv = launcher_;
-    argv.insert(argv.end(),
-                {Program("spind"), "--socket", folder_.File("s"), "--device",
-                 uuid == "CPU" ? "cpu" : absl::StrCat("cuda:", uuid), "--slab-bytes", "64MiB",
-                 "--shm-dir", folder_.path(), "--admin-address", "127.0.0.1:0", "--sparsity", "0.5",
-                 "--audit-every", "0", "--log-level", "warn"});
+    argv.insert(argv.end(), {Program("spind"), "--socket", folder_.File("s"), "--device",
+                             uuid == "CPU" ? "cpu" : absl::StrCat("cuda:", uuid), "--slab-bytes",
+                             "64MiB", "--shm-dir", folder_.path(), "--admin-address", "127.0.0.1:0",
+                             "--sparsity", "0.5", "--audit-every", "0", "--log-level", "warn"});
     spind_pid_ = Spawn(std::move(argv));
   }
   // Whether spind can be put into namespaces of its own, which only matter on a GPU.

@@ -13,6 +13,7 @@
 #include "dataplane/timeline.h"
 #include "kernels/block_list.h"
 #include "kernels/counters.h"
+#include "kernels/layer_audits.h"
 #include "kernels/select.h"
 #include "kernels/state.h"
 
@@ -45,6 +46,7 @@ std::vector<Region> Regions(const SessionLayout& layout, const SessionShape& sha
   std::vector<Region> regions = {
       {layout.records, requests * sizeof(kernels::RequestRecord)},
       {layout.counters, layers * sizeof(kernels::LayerCounters)},
+      {layout.audits, layers * sizeof(kernels::LayerAudits)},
       {layout.timeline, sizeof(Timeline)},
       {layout.headers, 2 * requests * layers * sizeof(kernels::ListHeader)},
       {layout.lists, 2 * requests * layers * blocks * 4},

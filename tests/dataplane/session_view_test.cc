@@ -33,6 +33,7 @@ class SessionViewTest : public ::testing::Test {
 TEST_F(SessionViewTest, ArraysLieWhereTheLayoutSays) {
   EXPECT_EQ(OffsetOf(view_.records), layout_.records);
   EXPECT_EQ(OffsetOf(view_.counters), layout_.counters);
+  EXPECT_EQ(OffsetOf(view_.audits), layout_.audits);
   EXPECT_EQ(OffsetOf(view_.timeline), layout_.timeline);
   EXPECT_EQ(OffsetOf(view_.lists.headers), layout_.headers);
   EXPECT_EQ(OffsetOf(view_.lists.blocks), layout_.lists);

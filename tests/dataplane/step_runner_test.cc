@@ -92,6 +92,7 @@ class MockDevice : public kernels::Device {
   using Stream = kernels::Stream;
   MOCK_METHOD(absl::string_view, uuid, (), (const, override));
   MOCK_METHOD(int64_t, SelectWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
+  MOCK_METHOD(int64_t, AuditWorkspaceBytes, (int32_t, int32_t, int32_t), (const, override));
   MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, Allocate, (int64_t), (override));
   MOCK_METHOD(absl::StatusOr<kernels::DeviceMemory>, AllocateHost, (int64_t), (override));
   MOCK_METHOD(absl::StatusOr<Stream>, MakeStream, (), (override));

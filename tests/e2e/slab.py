@@ -20,6 +20,7 @@ RECORD = np.dtype([("generation", "<u4"), ("page_count", "<u4"), ("key_hash", "<
 COUNTERS = np.dtype([(name, "<u8") for name in (
     "considered_blocks", "predicted_blocks", "explored_blocks", "pinned_blocks", "full_blocks", "scored_slots",
     "nonfinite_scores", "audited_rows", "audit_topk_slots", "audit_missed_slots")])
+AUDITS = np.dtype([("blocks", "<u8"), ("list_blocks", "<u8"), ("miss_rows", "<u8", 11), ("rank_slots", "<u8", 256)])
 LIST_HEADER = np.dtype([("epoch", "<u8"), ("generation", "<u4"), ("next_n", "<u4"), ("position", "<i8"),
                         ("count", "<i4"), ("blocks", "<i4"), ("pinned", "<i4"), ("predicted", "<i4"),
                         ("explored", "<i4"), ("reserved", "<u4")])
@@ -49,6 +50,7 @@ class MappedSession:
         self.header = self._view(0, HEADER, ())
         self.records = self._view(layout.records, RECORD, (requests,))
         self.counters = self._view(layout.counters, COUNTERS, (layers,))
+        self.audits = self._view(layout.audits, AUDITS, (layers,))
         self.timeline = self._view(layout.timeline, "<u8", (2,))
         self.headers = self._view(layout.headers, LIST_HEADER, (2, requests, layers))
         self.lists = self._view(layout.lists, "<i4", (2, requests, layers, blocks))

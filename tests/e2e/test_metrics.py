@@ -21,8 +21,10 @@ END_REASONS = {"closed", "detached", "connection_lost", "peer_exited", "shutdown
 SOURCES = {"predicted", "explored", "pinned", "full"}
 PER_LAYER = ("spin_blocks_considered_total", "spin_blocks_selected_total", "spin_audit_topk_slots_total",
              "spin_audit_missed_slots_total", "spin_audit_rows_total", "spin_scored_slots_total",
-             "spin_scores_nonfinite_total")
-PER_MODEL = ("spin_steps_total", "spin_target_sparsity_ratio", "spin_sessions", "spin_predict_duration_seconds_count",
+             "spin_scores_nonfinite_total", "spin_audit_blocks_total", "spin_audit_list_blocks_total",
+             "spin_audit_miss_ratio_count")
+PER_MODEL = ("spin_steps_total", "spin_budget_mode", "spin_budget_changes_total", "spin_target_miss_ratio",
+             "spin_expected_miss_ratio", "spin_policy_epoch", "spin_target_sparsity_ratio", "spin_sessions", "spin_predict_duration_seconds_count",
              "spin_observe_duration_seconds_count")
 
 
@@ -158,6 +160,8 @@ class TestValues:
             for other in (session, RawSession(session.client)):
                 for field in session.slab.counters.dtype.names:
                     other.slab.counters[field] = value
+                for field in session.slab.audits.dtype.names:
+                    other.slab.audits[field] = value
             after = spind.metrics()
             assert_sound(before, after)
             before = after

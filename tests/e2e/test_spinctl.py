@@ -16,12 +16,12 @@ from spinctl import TIMEOUT
 SERVER_KEYS = {"version", "epoch", "device_uuid", "slab_bytes", "slab_used_bytes", "started_at", "admin_address",
                "process_id"}
 SESSION_KEYS = {"session_id", "model_name", "client_name", "geometry", "executor", "policy", "policy_epoch", "attached",
-                "open_requests", "state_bytes", "opened_at", "peer_process_id", "peer_user_id"}
+                "open_requests", "state_bytes", "opened_at", "peer_process_id", "peer_user_id", "policy_reason"}
 POLICY_KEYS = {"sparsity", "layer_sparsity", "exploration", "decay", "seed", "audit_every", "pin_first_block",
-               "enabled"}
+               "enabled", "budget_mode", "target_miss", "min_sparsity", "max_sparsity"}
 TOP_KEYS = {"session_id", "model_name", "realized_sparsity", "target_sparsity", "blocks", "audits", "fallbacks", "steps",
             "steps_per_second", "predict_seconds", "observe_seconds", "open_requests", "state_bytes", "policy_epoch",
-            "layer_sparsity", "layer_miss"}
+            "layer_sparsity", "layer_miss", "budgets"}
 
 
 @pytest.fixture
@@ -96,7 +96,8 @@ class TestPolicy:
         assert (changed["policy"]["sparsity"], changed["policy_epoch"], changed["sessions_changed"]) == (0.75, 2, 1)
         eventually(lambda: kept_share(engine) == pytest.approx(0.25, abs=0.02))
         (entry,) = ask("policy", "get", "--session", session["session_id"])["sessions"]
-        assert entry == {"session_id": session["session_id"], "policy": changed["policy"], "policy_epoch": 2}
+        assert entry == {"session_id": session["session_id"], "policy": changed["policy"], "policy_epoch": 2,
+                         "policy_reason": "set by a call"}
         assert entry["policy"].keys() == POLICY_KEYS
 
     def test_of_all_is_that_of_later_sessions_too(self, ask, engine, start_engine, spind):
@@ -130,7 +131,8 @@ class TestTop:
         (session,) = frame["sessions"]
         assert session.keys() >= TOP_KEYS
         assert 0.3 < session["realized_sparsity"] < 0.4  # the first step kept all
-        assert session["audits"] == {"topk_slots": 0, "missed_slots": 0, "miss": None}
+        assert session["audits"] == {"topk_slots": 0, "missed_slots": 0, "miss": None, "rows": 0, "extra_blocks_share": 0}
+        assert (session["budgets"]["mode"], session["budgets"]["changes"]) == ("fixed", 0)
         text = spinctl("top", "--once", "--socket", spind.socket).out
         assert "by layer" in text and "\033" not in text
 

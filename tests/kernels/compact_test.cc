@@ -24,8 +24,8 @@ constexpr int32_t kUntouched = -99;
 class CompactTest : public DeviceTest {
  protected:
   struct Compacted {
-    std::vector<int32_t> table;  // [layers][rows][stride]
-    std::vector<int32_t> slots;  // [layers][rows][kMaxNextN]
+    std::vector<int32_t> table;   // [layers][rows][stride]
+    std::vector<int32_t> slots;   // [layers][rows][kMaxNextN]
     std::vector<int32_t> blocks;  // [layers][rows][stride]
     int32_t unserved;
   };
@@ -113,8 +113,8 @@ TEST_P(CompactTest, RowsWithoutARequestKeepAllBlocks) {
   Row unknown = RowAt(20);
   unknown.request = kPaddingRow;
   session.Select({RowAt(90)}, Skip(0.5));
-  const Compacted out = Compact(session, {unknown, RowAt(90)},
-                                {7, 8, -1, -1, -1, -1, 5, 6, 9, 4, 3, 2});
+  const Compacted out =
+      Compact(session, {unknown, RowAt(90)}, {7, 8, -1, -1, -1, -1, 5, 6, 9, 4, 3, 2});
   EXPECT_THAT(std::vector(out.table.begin(), out.table.begin() + 3), ElementsAre(7, 8, kUntouched));
   EXPECT_EQ(out.slots[0], 21);
   EXPECT_EQ(out.slots[kMaxNextN], 43);

@@ -127,20 +127,42 @@ inline Kept Select(const std::vector<float>& scores, const Asker& asker, const G
   return {{kept.begin(), kept.end()}, pinned, predicted, budget.explored};
 }
 
-// One verifier row: the true top K of its scores, and how many of them lie outside the kept blocks.
-inline AuditResult Audit(const std::vector<float>& scores, const std::vector<int32_t>& kept,
-                         const Geometry& g) {
+// The true top K of one verifier row.
+inline std::vector<int64_t> TrueTopk(const std::vector<float>& scores, const Geometry& g) {
   std::vector<int64_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
     return std::isnan(scores[b]) ? !std::isnan(scores[a]) : scores[a] > scores[b];
   });
   order.resize(std::min<size_t>(order.size(), g.topk));
+  return order;
+}
+
+// How many of them there are, and lie outside the kept blocks.
+inline AuditResult Audit(const std::vector<float>& scores, const std::vector<int32_t>& kept,
+                         const Geometry& g) {
+  const std::vector<int64_t> order = TrueTopk(scores, g);
   const std::set<int32_t> listed(kept.begin(), kept.end());
   const auto missed = std::count_if(order.begin(), order.end(), [&](int64_t slot) {
     return listed.count(static_cast<int32_t>(slot / g.block)) == 0;
   });
   return {static_cast<int32_t>(order.size()), static_cast<int32_t>(missed)};
+}
+
+// The rank of each block: pinned ones first, then by score, ties to the lower block.
+inline std::vector<int32_t> Ranks(const std::vector<float>& scores, int64_t position,
+                                  int32_t next_n, const Geometry& g, bool sink) {
+  const std::set<int32_t> pinned = PinnedBlocks(SlotsAt(position + next_n - 1, g), next_n, g, sink);
+  std::vector<int32_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    if (pinned.count(a) != pinned.count(b)) return pinned.count(a) > pinned.count(b);
+    return pinned.count(a) == 0 && scores[a] > scores[b];
+  });
+  std::vector<int32_t> ranks(order.size());
+  for (size_t rank = 0; rank < order.size(); ++rank)
+    ranks[order[rank]] = static_cast<int32_t>(rank);
+  return ranks;
 }
 
 // S of every block that the last of the verifier rows sees.

@@ -13,7 +13,8 @@ namespace {
 
 constexpr int64_t kMaxContext = 9000;  // slots; reaches into the third page
 
-std::vector<uint64_t> Values(const LayerCounters& counters) {
+template <typename Totals>
+std::vector<uint64_t> Values(const Totals& counters) {
   std::vector<uint64_t> out(sizeof counters / sizeof(uint64_t));
   std::memcpy(out.data(), &counters, sizeof counters);
   return out;
@@ -36,7 +37,8 @@ Scenario::Scenario(const TestDevice& device, uint64_t seed, Kind kind)
       options_(DrawOptions()),
       policy_(DrawPolicy()),
       session_(device, options_),
-      counted_(options_.geometry.layers) {
+      counted_(options_.geometry.layers),
+      audits_(options_.geometry.layers) {
   const Geometry& g = options_.geometry;
   for (int32_t i = 0; i < options_.max_requests; ++i) {
     const int64_t slots = OneOf<int64_t>({Below(40), Below(600), 4080 + Below(20), Below(8000)});
@@ -193,6 +195,35 @@ void Scenario::DrawVerdictsAndScores() {
   }
 }
 
+AuditResult Scenario::AuditInModel(const ScoredRow& row, int32_t layer) {
+  const Geometry& g = options_.geometry;
+  const StoredList list = session_.List(row.buffer, row.request, layer);
+  const std::vector<float> block_scores =
+      requests_[row.request].layers[layer].Predict(row.position, static_cast<int32_t>(row.next_n));
+  const std::vector<int32_t> ranks =
+      reference::Ranks(block_scores, row.position, static_cast<int32_t>(row.next_n), g,
+                       policy_.pin_first_block != 0);
+  AuditResult sum = {0, 0};
+  for (uint32_t draft = 0; draft < row.accepted; ++draft) {
+    const float* at = scores_.At(layer, static_cast<int32_t>(row.score_row), draft);
+    const std::vector<float> one(at, at + reference::SlotsAt(row.position + draft, g));
+    const AuditResult result = reference::Audit(one, list.blocks, g);
+    sum = {sum.topk + result.topk, sum.missed + result.missed};
+    for (const int64_t slot : reference::TrueTopk(one, g)) {
+      const auto bin = static_cast<size_t>(ranks[slot / g.block]) * kRankBins / ranks.size();
+      ++audits_[layer].rank_slots[bin];
+    }
+  }
+  if (sum.topk == 0) return sum;
+  audits_[layer].blocks += block_scores.size();
+  audits_[layer].list_blocks += list.blocks.size();
+  constexpr int kBounds[] = {0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000};
+  const auto* const bucket = std::find_if(
+      kBounds, std::end(kBounds), [&](int bound) { return sum.missed * 1000 <= bound * sum.topk; });
+  ++audits_[layer].miss_rows[bucket - kBounds];
+  return sum;
+}
+
 void Scenario::CheckAudit() {
   const Geometry& g = options_.geometry;
   const std::vector<AuditResult> results = session_.Audit(scored_, scores_);
@@ -201,13 +232,7 @@ void Scenario::CheckAudit() {
       const ScoredRow& row = scored_[r];
       AuditResult expected = {0, 0};
       if (row.request != kPaddingRow && row.coverage == Coverage::kAll) {
-        const std::vector<int32_t> kept = session_.List(row.buffer, row.request, layer).blocks;
-        for (uint32_t draft = 0; draft < row.accepted; ++draft) {
-          const float* at = scores_.At(layer, static_cast<int32_t>(row.score_row), draft);
-          const std::vector<float> one(at, at + reference::SlotsAt(row.position + draft, g));
-          const AuditResult result = reference::Audit(one, kept, g);
-          expected = {expected.topk + result.topk, expected.missed + result.missed};
-        }
+        expected = AuditInModel(row, layer);
         counted_[layer].audited_rows += row.accepted;
       }
       counted_[layer].audit_topk_slots += expected.topk;
@@ -254,6 +279,7 @@ void Scenario::CheckStateAndCounters() {
       expected.nonfinite_scores += model.ignored();
     }
     ASSERT_EQ(Values(session_.Counters(layer)), Values(expected)) << "layer " << layer;
+    ASSERT_EQ(Values(session_.Audits(layer)), Values(audits_[layer])) << "layer " << layer;
   }
 }
 

@@ -48,6 +48,7 @@ class Scenario {
   void CheckLists();
   void DrawVerdictsAndScores();
   void CheckAudit();
+  AuditResult AuditInModel(const ScoredRow& row, int32_t layer);
   void ObserveInModel();
   void CheckStateAndCounters();
 
@@ -61,6 +62,7 @@ class Scenario {
   TestSession session_;
   std::vector<Request> requests_;
   std::vector<LayerCounters> counted_;  // by layer: what the session should have counted
+  std::vector<LayerAudits> audits_;
 
   // Of the current step.
   std::vector<Row> rows_;

@@ -18,6 +18,14 @@ int64_t PageCount(const SessionOptions& options) {
   return options.max_requests * int64_t{PagesFor(options.max_slots)};
 }
 
+int64_t WorkspaceBytes(const TestDevice& device, const SessionOptions& options, int32_t blocks) {
+  const int32_t layers = options.geometry.layers;
+  // One more row than requests: padding.
+  const int32_t rows = options.max_requests + 1;
+  return std::max(device->SelectWorkspaceBytes(layers, rows, blocks),
+                  device->AuditWorkspaceBytes(layers, rows, blocks));
+}
+
 }  // namespace
 
 TestSession::TestSession(const TestDevice& device, const SessionOptions& options)
@@ -33,9 +41,9 @@ TestSession::TestSession(const TestDevice& device, const SessionOptions& options
       masks_(device, headers_.size() * MaskWords(max_blocks_)),
       block_scores_(device,
                     size_t{1} * options.geometry.layers * options.max_requests * max_blocks_),
-      workspace_(device, device->SelectWorkspaceBytes(options.geometry.layers, options.max_requests,
-                                                      max_blocks_)),
+      workspace_(device, WorkspaceBytes(device, options, max_blocks_)),
       counters_(device, std::vector<LayerCounters>(options.geometry.layers)),
+      audits_(device, std::vector<LayerAudits>(2 * options.geometry.layers)),
       binding_(device, 1) {
   slab_.Upload(std::vector<std::byte>(slab_.size(), kGapByte));
   const int64_t stride = PageBytes(options.geometry) + kGap;
@@ -105,6 +113,7 @@ const Binding* TestSession::LaunchBinding(EmaWeights weights) {
   binding_.Upload({{.slab = slab_.data(),
                     .records = records_.data(),
                     .counters = counters_.data(),
+                    .audits = audits_.data(),
                     .headers = headers_.data(),
                     .blocks = blocks_.data(),
                     .masks = masks_.data(),
@@ -206,6 +215,8 @@ std::vector<AuditResult> TestSession::Audit(const std::vector<ScoredRow>& rows,
                                  .scores = {data.data(), scores.dtype, scores.layer_stride,
                                             scores.row_stride, scores.draft_stride},
                                  .counters = launch_counters(),
+                                 .audits = launch_audits(),
+                                 .workspace = workspace_.data(),
                                  .results = results.data(),
                                  .binding = LaunchBinding()},
                                 {}));

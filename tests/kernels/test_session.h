@@ -63,7 +63,8 @@ class TestSession {
   // The list as its masks have it; fails the test if their ranks do not fit their bits.
   std::vector<int32_t> MaskedBlocks(uint32_t buffer, uint32_t request, int32_t layer,
                                     int32_t blocks);
-  void SetList(uint32_t buffer, uint32_t request, int32_t layer, const std::vector<int32_t>& blocks);
+  void SetList(uint32_t buffer, uint32_t request, int32_t layer,
+               const std::vector<int32_t>& blocks);
   void SetHeader(uint32_t buffer, uint32_t request, int32_t layer, const ListHeader& header);
 
   // Both averages, by slot and by distance, over all pages of the request. bf16 comes widened.
@@ -73,6 +74,7 @@ class TestSession {
   void SetD(uint32_t request, int32_t layer, const std::vector<float>& values);
 
   LayerCounters Counters(int32_t layer) { return counters_.Download(layer, 1)[0]; }
+  LayerAudits Audits(int32_t layer) { return audits_.Download(layer, 1)[0]; }
 
   const Geometry& geometry() const { return options_.geometry; }
   int32_t max_blocks() const { return max_blocks_; }
@@ -85,6 +87,10 @@ class TestSession {
   ListTable launch_lists() const;
   uint64_t launch_epoch() const { return options_.bound ? 0 : kEpoch; }
   LayerCounters* launch_counters() const { return options_.bound ? nullptr : counters_.data(); }
+  // The second half is a decoy: a bound launch only learns from it that audits are asked for.
+  LayerAudits* launch_audits() const {
+    return audits_.data() + (options_.bound ? options_.geometry.layers : 0);
+  }
   const Binding* LaunchBinding(EmaWeights weights = {});
   DeviceArray<std::byte>& slab() { return slab_; }
 
@@ -110,6 +116,7 @@ class TestSession {
   DeviceArray<float> block_scores_;
   DeviceArray<std::byte> workspace_;
   DeviceArray<LayerCounters> counters_;
+  DeviceArray<LayerAudits> audits_;
   DeviceArray<Binding> binding_;
 };
 

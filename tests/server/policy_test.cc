@@ -90,11 +90,46 @@ TEST(PolicyTest, SurvivesTheWire) {
   policy.layer_sparsity = {0.3, 0.4};
   policy.seed = ~uint64_t{0};
   policy.pin_first_block = true;
+  policy.budget_mode = v1::BUDGET_MODE_TARGET_MISS;
+  policy.target_miss = 0.02;
+  policy.min_sparsity = 0.2;
+  policy.max_sparsity = 0.8;
   Policy back;
   ApplyPolicy(ToProto(policy), &back);
   EXPECT_EQ(back.layer_sparsity, policy.layer_sparsity);
   EXPECT_EQ(back.seed, policy.seed);
   EXPECT_TRUE(back.pin_first_block);
+  EXPECT_EQ(back.budget_mode, policy.budget_mode);
+  EXPECT_EQ(back.target_miss, 0.02);
+  EXPECT_EQ(back.min_sparsity, 0.2);
+  EXPECT_EQ(back.max_sparsity, 0.8);
+}
+
+TEST(PolicyTest, BudgetsOutsideTheirRangeAreRefusedByName) {
+  v1::Policy change;
+  change.set_budget_mode(static_cast<v1::BudgetMode>(9));
+  EXPECT_THAT(Refusal(change), HasSubstr("policy.budget_mode"));
+  change.set_budget_mode(v1::BUDGET_MODE_TARGET_MISS);
+  for (const double bad : {0.0, 1.0, kNan}) {
+    change.set_target_miss(bad);
+    EXPECT_THAT(Refusal(change), HasSubstr("policy.target_miss")) << bad;
+  }
+  change.set_target_miss(0.01);
+  change.set_max_sparsity(1);
+  EXPECT_THAT(Refusal(change), HasSubstr("policy.max_sparsity"));
+  change.set_max_sparsity(0.5);
+  change.set_min_sparsity(0.6);
+  EXPECT_THAT(Refusal(change), HasSubstr("policy.min_sparsity"));
+  change.set_min_sparsity(0.5);
+  EXPECT_EQ(Refusal(change), "");
+}
+
+TEST(PolicyTest, BudgetsOfAnotherModelBecomeTheirMean) {
+  Policy policy;
+  policy.layer_sparsity = {0.2, 0.6};
+  EXPECT_EQ(policy.ForLayers(2).layer_sparsity, policy.layer_sparsity);
+  EXPECT_TRUE(policy.ForLayers(3).layer_sparsity.empty());
+  EXPECT_EQ(policy.ForLayers(3).sparsity, 0.4);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ constexpr char kScript[] = R"(# bash completion for spinctl, made by 'spinctl co
 # Try it: source <(spinctl completion bash)
 # Keep it: spinctl completion bash > /etc/bash_completion.d/spinctl
 _spinctl() {
-  local cur=$${COMP_WORDS[COMP_CWORD]} prev=$${COMP_WORDS[COMP_CWORD-1]} path='' words='' i
+  local cur=$${COMP_WORDS[COMP_CWORD]} prev=$${COMP_WORDS[COMP_CWORD-1]} path='' words='' files='' i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "$$path/$${COMP_WORDS[i]}" in
       $0) path="$$path/$${COMP_WORDS[i]}" ;;
@@ -25,7 +25,12 @@ _spinctl() {
 $1  esac
   case "$$path" in
 $2  esac
-  mapfile -t COMPREPLY < <(compgen -W "$$words" -- "$$cur")
+  if [[ -n $$files && $$cur != -* ]]; then
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen -f -- "$$cur")
+  else
+    mapfile -t COMPREPLY < <(compgen -W "$$words" -- "$$cur")
+  fi
 }
 complete -F _spinctl spinctl
 )";
@@ -51,8 +56,8 @@ std::string WordsCase(const CompletionCommand& command) {
   std::vector<std::string> words = command.words;
   for (const CompletionCommand& below : command.commands) words.push_back(below.path.back());
   for (const CompletionFlag& flag : command.flags) words.push_back(flag.name);
-  return absl::StrCat("    \"", Path(command), "\") words=\"", absl::StrJoin(words, " "),
-                      "\" ;;\n");
+  return absl::StrCat("    \"", Path(command), "\") words=\"", absl::StrJoin(words, " "), "\"",
+                      command.files ? " files=1" : "", " ;;\n");
 }
 
 }  // namespace

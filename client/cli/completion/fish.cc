@@ -47,6 +47,7 @@ std::string Lines(const CompletionCommand& command) {
                     "\n");
   }
   for (const std::string& word : command.words) absl::StrAppend(&lines, start, " -a ", word, "\n");
+  if (command.files) absl::StrAppend(&lines, start, " -F\n");
   for (const CompletionFlag& flag : command.flags) {
     absl::StrAppend(&lines, start, " -l ", flag.name.substr(2), Value(flag), " -d ",
                     Quote(flag.description), "\n");

@@ -33,6 +33,7 @@ void ReadOption(const CLI::Option& option, CompletionCommand* command) {
   if (!option.get_lnames().empty()) {
     command->flags.push_back(ReadFlag(option));
   } else if (option.get_positional()) {
+    command->files = option.get_type_name() == "FILE";
     for (std::string& word : ChoicesOf(option.get_type_name()))
       command->words.push_back(std::move(word));
   }

@@ -27,6 +27,7 @@ struct CompletionCommand {
   std::string description;
   std::vector<CompletionFlag> flags;
   std::vector<std::string> words;           // choices of a positional argument
+  bool files = false;                       // its arguments are paths
   std::vector<CompletionCommand> commands;  // below this one
 };
 

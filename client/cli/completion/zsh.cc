@@ -51,7 +51,8 @@ std::string Leaf(const CompletionCommand& command) {
       command.words.empty()
           ? ""
           : absl::StrCat(" \\\n    '1: :(", absl::StrJoin(command.words, " "), ")'");
-  return absl::StrCat("  _arguments", FlagSpecs(command), words, "\n");
+  const std::string files = command.files ? " \\\n    '*:file:_files'" : "";
+  return absl::StrCat("  _arguments", FlagSpecs(command), words, files, "\n");
 }
 
 std::string Branch(const CompletionCommand& command) {

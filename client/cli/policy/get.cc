@@ -36,7 +36,8 @@ struct GetFlags {
 Json EntryJson(const v1::SessionInfo& session) {
   return {{"session_id", FormatId(session.session_id())},
           {"policy", PolicyJson(session.policy())},
-          {"policy_epoch", session.policy_epoch()}};
+          {"policy_epoch", session.policy_epoch()},
+          {"policy_reason", session.policy_reason()}};
 }
 
 absl::StatusOr<std::vector<v1::SessionInfo>> Chosen(const Connection& connection,

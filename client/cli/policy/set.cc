@@ -17,11 +17,13 @@
 #include "client/cli/ids.h"
 #include "client/cli/json.h"
 #include "client/cli/policy/command.h"
+#include "client/cli/policy/file_flag.h"
 #include "client/cli/policy/table.h"
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/socket_probe.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/terminal.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::cli {
 namespace {
@@ -34,6 +36,8 @@ Examples:
   spinctl policy set --all --sparsity 0.5          also the default for new sessions
   spinctl policy set --session 3f9a --audit-every 16
   spinctl policy set --session 3f9a --layer-sparsity 0.3,0.6,0.6,0.7
+  spinctl policy set --session 3f9a --file tuned.json
+  spinctl policy set --all --budget-mode target_miss --target-miss 0.01
   spinctl policy set --all --disable               keep all blocks: as if Spin were not there)";
 
 struct SetFlags {
@@ -42,6 +46,9 @@ struct SetFlags {
   bool all = false;
   std::optional<double> sparsity, exploration, alpha;
   std::vector<double> layer_sparsity;
+  std::string budget_mode;
+  std::optional<double> target_miss, min_sparsity, max_sparsity;
+  v1::Policy file;
   std::optional<uint32_t> audit_every;
   std::optional<uint64_t> seed;
   std::string pin_first_block;  // "true", "false" or not given
@@ -51,7 +58,15 @@ struct SetFlags {
 v1::UpdatePolicyRequest RequestFor(const SetFlags& flags) {
   v1::UpdatePolicyRequest request;
   v1::Policy& policy = *request.mutable_policy();
+  policy = flags.file;
+  if (flags.sparsity || !flags.layer_sparsity.empty()) policy.clear_layer_sparsity();
   if (flags.sparsity) policy.set_sparsity(*flags.sparsity);
+  if (!flags.budget_mode.empty()) {
+    policy.set_budget_mode(policy_file::ModeFrom(flags.budget_mode));
+  }
+  if (flags.target_miss) policy.set_target_miss(*flags.target_miss);
+  if (flags.min_sparsity) policy.set_min_sparsity(*flags.min_sparsity);
+  if (flags.max_sparsity) policy.set_max_sparsity(*flags.max_sparsity);
   if (flags.exploration) policy.set_exploration(*flags.exploration);
   if (flags.alpha) policy.set_decay(*flags.alpha);
   if (flags.audit_every) policy.set_audit_every(*flags.audit_every);
@@ -119,6 +134,7 @@ void AddPolicySetCommand(CLI::App* policy, Action* action) {
   command->footer(kFooter);
   command->add_option("--session", flags->session, "Change this session")->type_name("ID");
   command->add_flag("--all", flags->all, "Change all sessions, and the default for new ones");
+  AddPolicyFileFlag(command, "--file", &flags->file);
   AddPolicyValueFlags(command, flags.get());
   AddSwitches(command, flags.get());
   AddSocketFlag(command, &flags->common);

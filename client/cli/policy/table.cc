@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/describe.h"
 #include "client/cli/terminal/numbers.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::cli {
 
@@ -14,6 +15,7 @@ std::vector<std::string> PolicyRow(const std::string& name, const v1::Policy& po
   return {name,
           policy.enabled() ? "on" : "off",
           SparsityText(policy),
+          policy_file::ModeName(policy.budget_mode()),
           FormatPercent(policy.exploration(), 1),
           absl::StrCat(policy.decay()),
           policy.audit_every() == 0 ? "never" : absl::StrCat("1 in ", policy.audit_every()),
@@ -27,6 +29,7 @@ Table PolicyTable() {
   return Table({{"session", Align::kLeft},
                 {"state", Align::kLeft},
                 {"sparsity"},
+                {"budgets", Align::kLeft},
                 {"exploration"},
                 {"alpha"},
                 {"audits"},

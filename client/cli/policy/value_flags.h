@@ -27,6 +27,23 @@ void AddPolicyValueFlags(CLI::App* command, Flags* flags) {
   command->add_option("--alpha", flags->alpha, "Weight of the past in the averages, in [0, 1)")
       ->check(ShareBelowOne())
       ->type_name("SHARE");
+  const std::vector<std::string> modes = {"fixed", "calibrated", "target_miss"};
+  command
+      ->add_option("--budget-mode", flags->budget_mode,
+                   "Who decides the layers' budgets: you; spind, at this total; spind, at a miss")
+      ->check(OneOf(modes))
+      ->type_name(ChoiceName(modes));
+  command
+      ->add_option("--target-miss", flags->target_miss,
+                   "The miss that spind holds with the budget mode target_miss")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE");
+  command->add_option("--min-sparsity", flags->min_sparsity, "It never skips less")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE");
+  command->add_option("--max-sparsity", flags->max_sparsity, "It never skips more")
+      ->check(ShareBelowOne())
+      ->type_name("SHARE");
   command
       ->add_option("--audit-every", flags->audit_every,
                    "Score a step in full with probability 1/N; 0: never")

@@ -7,13 +7,18 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "client/cli/command.h"
 #include "client/cli/health.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/replay/gpu_engine.h"
+#include "client/cli/replay/host_engine.h"
 #include "client/cli/replay/player.h"
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/replay/report.h"
@@ -40,21 +45,39 @@ first step scans everything and is left out of all shares, means and times.
 Examples:
   spinctl replay --trace testdata/traces/small-8k.safetensors --topk 128 --sparsity 0.4
   spinctl replay --trace long.safetensors --topk 2048 --sparsity 0.7 --executor sidecar --json
-  spinctl replay --trace long.safetensors --topk 2048 --audit-every 16 --hold)";
+  spinctl replay --trace long.safetensors --topk 2048 --audit-every 16 --hold
+  spinctl replay --trace long.safetensors --topk 2048 --device cuda   scores and kernels on a GPU
+  spinctl replay --trace a.safetensors --then b.safetensors --rounds 20 --topk 512 \
+    --audit-every 32 --budget-mode target_miss --target-miss 0.01)";
 
 // A refusal that is the trace's fault, not of spinctl's surroundings.
-absl::StatusOr<trace::Trace> Load(const ReplayFlags& flags) {
+absl::StatusOr<trace::Trace> LoadOne(const ReplayFlags& flags, const std::string& flag,
+                                     const std::string& path) {
+  absl::StatusOr<trace::Trace> loaded = trace::LoadTrace(path);
+  if (!loaded.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", loaded.status().message()));
+  }
+  if (absl::Status status = CheckAgainstTrace(flags, *loaded); !status.ok()) return status;
+  return loaded;
+}
+
+absl::StatusOr<std::vector<trace::Trace>> Load(const ReplayFlags& flags) {
   if (flags.trace.empty()) return absl::InvalidArgumentError("--trace is required");
   if (flags.topk == 0) {
     return absl::InvalidArgumentError(
         "--topk is required: a trace does not say how many slots its indexer keeps");
   }
-  absl::StatusOr<trace::Trace> loaded = trace::LoadTrace(flags.trace);
-  if (!loaded.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("--trace: ", loaded.status().message()));
+  std::vector<trace::Trace> traces;
+  absl::StatusOr<trace::Trace> loaded = LoadOne(flags, "--trace", flags.trace);
+  if (!loaded.ok()) return loaded.status();
+  traces.push_back(*std::move(loaded));
+  for (const std::string& path : flags.more_traces) {
+    loaded = LoadOne(flags, "--then", path);
+    if (!loaded.ok()) return loaded.status();
+    traces.push_back(*std::move(loaded));
   }
-  if (absl::Status status = CheckAgainstTrace(flags, *loaded); !status.ok()) return status;
-  return loaded;
+  if (absl::Status status = CheckTogether(flags, traces); !status.ok()) return status;
+  return traces;
 }
 
 absl::Status WaitUntilReady(Session* session) {
@@ -66,26 +89,69 @@ absl::Status WaitUntilReady(Session* session) {
   }
 }
 
-// A session with its one request, ready to decode.
+// A session with its first request, ready to decode.
 struct Opened {
   std::unique_ptr<Session> session;
   Request request;
 };
 
-absl::StatusOr<Opened> Open(const SessionOptions& options) {
+absl::StatusOr<Opened> Open(const SessionOptions& options, int64_t slots) {
   absl::StatusOr<std::unique_ptr<Session>> session = Session::Create(options);
   if (!session.ok()) return session.status();
   if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
-  Request request = (*session)->OpenRequest("replay", options.model.max_slots);
+  Request request = (*session)->OpenRequest("replay", slots);
   if (absl::Status status = request.status(); !status.ok()) return status;
   return Opened{*std::move(session), std::move(request)};
 }
 
-absl::StatusOr<PlayResult> PlayWithProgress(const trace::Scorer& scorer, const ReplayFlags& flags,
-                                            int steps, const Opened& opened) {
-  Progress progress("replay", steps, DetectTerminal(STDERR_FILENO), stderr, absl::Now());
-  return Play(scorer, flags, steps, opened.session.get(), opened.request,
-              [&](int done) { progress.Update(done, absl::Now()); });
+int64_t SlotsOf(const ReplayFlags& flags, const trace::Trace& trace) {
+  return trace.Context(StepsOf(flags, trace) - 1);
+}
+
+int TotalSteps(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
+  int steps = 0;
+  for (const trace::Trace& trace : traces) steps += StepsOf(flags, trace);
+  return steps * flags.requests * flags.rounds;
+}
+
+// On the device that spind serves.
+absl::StatusOr<std::unique_ptr<Engine>> MakeEngine(const ReplayFlags& flags, Session* session,
+                                                   const std::string& device_uuid,
+                                                   const trace::Trace& trace,
+                                                   const trace::Scorer& scorer, int64_t max_slots) {
+  if (device_uuid == kernels::kCpuUuid) {
+    return std::make_unique<HostEngine>(session, &scorer, StepsOf(flags, trace), flags.topk,
+                                        flags.block);
+  }
+  return GpuEngine::Create(session, device_uuid, trace, max_slots, flags.topk, flags.block);
+}
+
+// All requests, one after the other; the first is open.
+absl::StatusOr<PlayResult> PlayAll(const ReplayFlags& flags, absl::Span<const trace::Trace> traces,
+                                   Opened* opened, const SessionOptions& options) {
+  Session* const session = opened->session.get();
+  const std::vector<trace::Scorer> scorers(traces.begin(), traces.end());
+  Progress progress("replay", TotalSteps(flags, traces), DetectTerminal(STDERR_FILENO), stderr,
+                    absl::Now());
+  std::optional<Request> request = std::move(opened->request);
+  PlayResult all;
+  for (int i = 0; i < RequestsOf(flags); ++i) {
+    const size_t which = static_cast<size_t>(i / flags.requests) % traces.size();
+    if (i > 0) {
+      request.reset();  // first: the session has room for one
+      request = session->OpenRequest(absl::StrCat("replay ", i + 1), SlotsOf(flags, traces[which]));
+    }
+    const auto engine = MakeEngine(flags, session, options.device_uuid, traces[which],
+                                   scorers[which], options.model.max_slots);
+    if (!engine.ok()) return engine.status();
+    absl::StatusOr<PlayResult> one =
+        Play(scorers[which], which == 0 ? flags.trace : flags.more_traces[which - 1], flags,
+             StepsOf(flags, traces[which]), engine->get(), *request,
+             [&](int done) { progress.Update(all.steps + done, absl::Now()); });
+    if (!one.ok()) return one.status();
+    all.Add(*one);
+  }
+  return all;
 }
 
 void Warn(const std::string& text) { std::fputs(absl::StrCat(text, "\n").c_str(), stderr); }
@@ -118,18 +184,24 @@ void Hold(const SpawnedSpind& spind) {
 }
 
 absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flags,
-                           const trace::Trace& trace, const SpawnedSpind* own) {
+                           absl::Span<const trace::Trace> traces, const SpawnedSpind* own) {
   if (absl::Status status = CheckHealth(connection); !status.ok()) return status;
   const std::string client_name = absl::StrCat("spinctl replay ", getpid());
-  absl::StatusOr<Opened> opened =
-      Open(SessionOptionsFor(flags, trace, connection.socket(), client_name));
+  const auto list =
+      connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
+  if (!list.ok()) return list.status();
+  SessionOptions options = SessionOptionsFor(flags, traces, connection.socket(), client_name);
+  options.device_uuid = list->server().device_uuid();
+  if (options.device_uuid != kernels::kCpuUuid && flags.sidecar()) {
+    return absl::InvalidArgumentError(
+        "--executor: on a GPU replay runs the kernels itself; leave out --executor sidecar");
+  }
+  absl::StatusOr<Opened> opened = Open(options, SlotsOf(flags, traces[0]));
   if (!opened.ok()) return opened.status();
   AnnounceMetrics(connection);
-  const trace::Scorer scorer(trace);
-  const absl::StatusOr<PlayResult> played =
-      PlayWithProgress(scorer, flags, StepsOf(flags, trace), *opened);
+  const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, &*opened, options);
   if (!played.ok()) return played.status();
-  ReplayReport report = {flags, trace, *played, opened->session->stats(), std::nullopt};
+  ReplayReport report = {flags, traces[0], *played, opened->session->stats(), std::nullopt};
   absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
   if (counts.ok()) report.server = *counts;
   WarnOfDoubts(report);
@@ -141,14 +213,14 @@ absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flag
 }
 
 absl::Status RunReplay(const ReplayFlags& flags) {
-  const absl::StatusOr<trace::Trace> trace = Load(flags);
-  if (!trace.ok()) return trace.status();
+  const absl::StatusOr<std::vector<trace::Trace>> traces = Load(flags);
+  if (!traces.ok()) return traces.status();
   if (!flags.common.socket.empty()) {
-    return ReplayThrough(Connection(flags.common.socket), flags, *trace, nullptr);
+    return ReplayThrough(Connection(flags.common.socket), flags, *traces, nullptr);
   }
-  const auto spind = SpawnedSpind::Start(flags.spind, SlabBytesFor(flags, *trace));
+  const auto spind = SpawnedSpind::Start(flags.spind, flags.device, SlabBytesFor(flags, *traces));
   if (!spind.ok()) return spind.status();
-  absl::Status status = ReplayThrough((*spind)->connection(), flags, *trace, spind->get());
+  absl::Status status = ReplayThrough((*spind)->connection(), flags, *traces, spind->get());
   if (const std::string log = (*spind)->Log(); !log.empty())
     Warn(absl::StrCat("spind said:\n", log));
   return status;
@@ -162,7 +234,10 @@ void AddReplayCommand(CLI::App* app, Action* action) {
       "replay", "Play a recorded trace through Spin, and measure what it costs");
   command->footer(kFooter);
   AddReplayFlags(command, flags.get());
-  command->callback([=] { *action = [flags] { return RunReplay(*flags); }; });
+  command->callback([=] {
+    ApplyPolicyFile(*command, flags.get());
+    *action = [flags] { return RunReplay(*flags); };
+  });
 }
 
 }  // namespace spin::cli

@@ -4,11 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "spin/session.h"
-#include "trace/scorer.h"
 
 // The decode loop of an inference engine, as far as its indexer goes, on recorded queries and keys.
 namespace spin::cli {
@@ -29,31 +28,15 @@ struct LayerOutput {
   absl::Span<const int32_t> top;   // the best K slots among them, ascending
 };
 
+// On the host, or on a GPU.
 class Engine {
  public:
-  // The scorer must outlive the engine. Contexts up to that of `steps` steps.
-  Engine(const trace::Scorer* scorer, int steps, int topk, int block);
+  virtual ~Engine() = default;
 
-  // One decode step: scores only what Spin says and hands the scores back. Allocates nothing.
-  StepTimes Decode(Session* session, const Request& request, int step);
+  // One decode step: scores only what Spin says and hands the scores back.
+  virtual absl::StatusOr<StepTimes> Decode(const Request& request, int step) = 0;
 
-  LayerOutput output(int layer) const;
-
- private:
-  struct Layer {
-    std::vector<int32_t> kept;  // [max_blocks]
-    std::vector<float> scores;  // [max_blocks * block]
-    std::vector<int32_t> top;   // [topk]
-    int kept_count = 0, score_count = 0, top_count = 0;
-  };
-  void Score(int index, int step, absl::Span<const int32_t> blocks);
-  void TakeTopK(Layer* layer, absl::Span<const int32_t> blocks);
-
-  const trace::Scorer* scorer_;
-  int topk_;
-  int block_;
-  std::vector<Layer> layers_;
-  std::vector<int32_t> workspace_;
+  virtual LayerOutput output(int layer) const = 0;
 };
 
 }  // namespace spin::cli

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,19 +16,30 @@
 
 namespace spin::cli {
 
-// What came out of playing a trace. Quality and times are over steps 1 on.
+// What one request made of its trace, over steps 1 on.
+struct RequestQuality {
+  std::string trace;
+  double miss_mean = 0;
+  double realized_sparsity = 0;
+};
+
+// What came out of playing traces. Quality and times are over steps 1 on of each request.
 struct PlayResult {
-  int steps = 0;  // played, the cold first one included
+  int steps = 0;  // played, the cold first one of each request included
+  std::vector<RequestQuality> requests;
   std::vector<QualityMeter> layers;
   StepTimes mean;                // per step
   double mean_scan_seconds = 0;  // per step: what scoring everything takes
   bool exact = true;             // see Verdict::exact; in every layer of every step
+
+  // Adds what another request, or several, made of theirs.
+  void Add(const PlayResult& other);
 };
 
-// Plays `steps` steps of the trace through one request of the session. CANCELLED if interrupted.
+// Plays `steps` steps of the trace, called `name`, through one request. CANCELLED if interrupted.
 // `progress` is called after each step with the number of steps done.
-absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const ReplayFlags& flags, int steps,
-                                Session* session, const Request& request,
-                                const std::function<void(int)>& progress);
+absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const std::string& name,
+                                const ReplayFlags& flags, int steps, Engine* engine,
+                                const Request& request, const std::function<void(int)>& progress);
 
 }  // namespace spin::cli

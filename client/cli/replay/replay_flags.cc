@@ -32,16 +32,29 @@ absl::Status Invalid(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
 }
 
-dataplane::SessionShape ShapeFor(const ReplayFlags& flags, const trace::Trace& trace) {
+int64_t LongestContext(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
+  int64_t longest = 0;
+  for (const trace::Trace& trace : traces) {
+    longest = std::max<int64_t>(longest, trace.Context(StepsOf(flags, trace) - 1));
+  }
+  return longest;
+}
+
+dataplane::SessionShape ShapeFor(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
   dataplane::SessionShape shape = {};
-  shape.geometry = {trace.layers, flags.block, flags.topk, /*tokens_per_slot=*/1,
+  shape.geometry = {traces[0].layers, flags.block, flags.topk, /*tokens_per_slot=*/1,
                     flags.bf16() ? kernels::Dtype::kBF16 : kernels::Dtype::kF32};
-  shape.max_slots = trace.Context(StepsOf(flags, trace) - 1);
+  shape.max_slots = LongestContext(flags, traces);
   shape.max_requests = 1;
   shape.max_next_n = 1;
   shape.scores = kernels::Dtype::kF32;
   shape.staging = true;  // only the sidecar executor needs it; the rest is small beside it
   return shape;
+}
+
+BudgetMode ModeOf(const std::string& name) {
+  if (name == "calibrated") return BudgetMode::kCalibrated;
+  return name == "target_miss" ? BudgetMode::kTargetMiss : BudgetMode::kFixed;
 }
 
 }  // namespace
@@ -69,6 +82,11 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
     return Invalid(flags.trace, absl::StrCat("slots: a context of ", context,
                                              " is longer than Spin takes, ", kernels::kMaxSlots));
   }
+  if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
+    return Invalid("--budget-mode",
+                   absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
+  }
+  if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
   const size_t shares = flags.layer_sparsity.size();
   if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
     return Invalid("--layer-sparsity",
@@ -78,15 +96,29 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
   return absl::OkStatus();
 }
 
-SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& trace,
+int RequestsOf(const ReplayFlags& flags) {
+  return flags.rounds * flags.requests * (1 + static_cast<int>(flags.more_traces.size()));
+}
+
+absl::Status CheckTogether(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
+  for (size_t i = 1; i < traces.size(); ++i) {
+    if (traces[i].layers == traces[0].layers) continue;
+    return Invalid("--then", absl::StrCat(flags.more_traces[i - 1], " has ", traces[i].layers,
+                                          " layers, ", flags.trace, " has ", traces[0].layers,
+                                          ": one session plays traces of one model"));
+  }
+  return absl::OkStatus();
+}
+
+SessionOptions SessionOptionsFor(const ReplayFlags& flags, absl::Span<const trace::Trace> traces,
                                  const std::string& socket, const std::string& client_name) {
   SessionOptions options;
   options.socket = socket;
   options.model.name = ModelName(flags.trace);
-  options.model.layers = trace.layers;
+  options.model.layers = traces[0].layers;
   options.model.block_slots = flags.block;
   options.model.topk = flags.topk;
-  options.model.max_slots = trace.Context(StepsOf(flags, trace) - 1);
+  options.model.max_slots = LongestContext(flags, traces);
   options.max_requests = 1;
   options.executor = flags.sidecar() ? Executor::kSidecar : Executor::kInline;
   options.state = flags.bf16() ? ElementType::kBFloat16 : ElementType::kFloat32;
@@ -104,11 +136,15 @@ SessionOptions SessionOptionsFor(const ReplayFlags& flags, const trace::Trace& t
   policy.audit_every = flags.audit_every;
   policy.pin_first_block = flags.pin_first_block;
   policy.enabled = true;
+  policy.budget_mode = ModeOf(flags.budget_mode);
+  policy.target_miss = flags.target_miss;
+  policy.min_sparsity = flags.min_sparsity;
+  policy.max_sparsity = flags.max_sparsity;
   return options;
 }
 
-uint64_t SlabBytesFor(const ReplayFlags& flags, const trace::Trace& trace) {
-  const dataplane::SessionShape shape = ShapeFor(flags, trace);
+uint64_t SlabBytesFor(const ReplayFlags& flags, absl::Span<const trace::Trace> traces) {
+  const dataplane::SessionShape shape = ShapeFor(flags, traces);
   const uint64_t region = dataplane::LayoutAt(dataplane::kSlabAlignment, shape).end;
   const uint64_t pages = kernels::PagesFor(shape.max_slots);
   return region + pages * kernels::PageBytes(shape.geometry) + kSpareSlabBytes;

@@ -3,6 +3,8 @@
 
 #include "client/cli/replay/report.h"
 
+#include <algorithm>
+
 namespace spin::cli {
 
 QualityMeter ReplayReport::Total() const {
@@ -16,8 +18,8 @@ uint64_t ReplayReport::UnexpectedFallbacks() const {
   for (int r = 0; r < kReasonCount; ++r) {
     if (IsFallback(static_cast<Reason>(r))) rows += client.rows_by_reason[r];
   }
-  const bool cold_start = client.rows_by_reason[static_cast<int>(Reason::kCold)] > 0;
-  return rows - (cold_start ? 1 : 0);
+  const uint64_t cold = client.rows_by_reason[static_cast<int>(Reason::kCold)];
+  return rows - std::min<uint64_t>(cold, played.requests.size());
 }
 
 }  // namespace spin::cli

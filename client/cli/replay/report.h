@@ -22,6 +22,11 @@ struct ServerCounts {
   std::string admin_address;
   uint64_t audit_topk_slots = 0;
   uint64_t audit_missed_slots = 0;
+  uint64_t budget_changes = 0;
+  uint64_t budget_fallbacks = 0;
+  double target_sparsity = 0;
+  std::vector<double> layer_sparsity;
+  std::string budget_reason;
 };
 
 // All that there is to say about a replay.
@@ -33,7 +38,8 @@ struct ReplayReport {
   std::optional<ServerCounts> server;  // unset if spind could not be asked any more
 
   QualityMeter Total() const;
-  // Rows that kept all blocks out of doubt, except for the first step, which has no history.
+  // Rows that kept all blocks out of doubt, except for the first of each request, which has no
+  // history.
   uint64_t UnexpectedFallbacks() const;
 };
 

@@ -38,6 +38,26 @@ Json FallbacksJson(const SessionStats& stats) {
   return fallbacks;
 }
 
+Json RequestsJson(const PlayResult& played) {
+  Json requests = Json::array();
+  for (const RequestQuality& request : played.requests) {
+    requests.push_back({{"trace", request.trace},
+                        {"miss_mean", request.miss_mean},
+                        {"realized_sparsity", request.realized_sparsity}});
+  }
+  return requests;
+}
+
+// What spind had made of the budgets in the end.
+Json BudgetsJson(const ReplayReport& report) {
+  if (!report.server.has_value()) return Json();
+  return {{"changes", report.server->budget_changes},
+          {"fallbacks", report.server->budget_fallbacks},
+          {"target_sparsity", report.server->target_sparsity},
+          {"layer_sparsity", report.server->layer_sparsity},
+          {"reason", report.server->budget_reason}};
+}
+
 Json AuditsJson(const ReplayReport& report) {
   Json audits = {{"rows", report.client.rows_by_reason[static_cast<int>(Reason::kAudit)]}};
   audits["topk_slots"] = report.server ? Json(report.server->audit_topk_slots) : Json();
@@ -48,7 +68,7 @@ Json AuditsJson(const ReplayReport& report) {
 void AddSetting(const ReplayReport& report, Json* object) {
   const ReplayFlags& flags = report.flags;
   (*object)["trace"] = flags.trace;
-  (*object)["slots"] = report.trace.Context(report.played.steps - 1);
+  (*object)["slots"] = report.trace.Context(StepsOf(flags, report.trace) - 1);
   (*object)["layer_count"] = report.trace.layers;
   (*object)["executor"] = flags.executor;
   (*object)["state"] = flags.state;
@@ -56,6 +76,7 @@ void AddSetting(const ReplayReport& report, Json* object) {
   (*object)["topk"] = flags.topk;
   (*object)["sparsity"] = flags.sparsity;
   (*object)["layer_sparsity"] = flags.layer_sparsity;
+  (*object)["budget_mode"] = flags.budget_mode;
   (*object)["exploration"] = flags.exploration;
   (*object)["alpha"] = flags.alpha;
   (*object)["seed"] = flags.seed;
@@ -86,6 +107,8 @@ std::string ReportJson(const ReplayReport& report) {
   object["scores_full"] = total.considered_slots();
   object["fallbacks"] = FallbacksJson(report.client);
   object["audits"] = AuditsJson(report);
+  object["budgets"] = BudgetsJson(report);
+  object["requests"] = RequestsJson(report.played);
   object["epoch"] = report.server ? Json(FormatId(report.server->epoch)) : Json();
   return Dump(object);
 }

@@ -19,6 +19,14 @@ namespace {
 
 constexpr double kMicros = 1e6;
 
+std::string Requests(const ReplayReport& report) {
+  const size_t requests = report.played.requests.size();
+  const size_t others = report.flags.more_traces.size();
+  if (requests <= 1) return "one request";
+  return absl::StrCat(requests, " requests",
+                      others == 0 ? "" : absl::StrCat(" of this and ", others, " more traces"));
+}
+
 std::string Setting(const ReplayReport& report) {
   const ReplayFlags& flags = report.flags;
   const std::string sparsity =
@@ -26,12 +34,12 @@ std::string Setting(const ReplayReport& report) {
           ? FormatPercent(flags.sparsity, 1)
           : absl::StrCat("per layer ", absl::StrJoin(flags.layer_sparsity, ","));
   return absl::StrFormat(
-      "%s: %s slots, %d layers, %d steps, one request\n"
+      "%s: %s slots, %d layers, %d steps, %s\n"
       "top-K %d, blocks of %d, %s executor, %s state\n"
       "sparsity %s, exploration %s, alpha %g, audits %s\n",
-      flags.trace, FormatCount(report.trace.Context(report.played.steps - 1)), report.trace.layers,
-      report.played.steps, flags.topk, flags.block, flags.executor, flags.state, sparsity,
-      FormatPercent(flags.exploration, 1), flags.alpha,
+      flags.trace, FormatCount(report.trace.Context(StepsOf(flags, report.trace) - 1)),
+      report.trace.layers, report.played.steps, Requests(report), flags.topk, flags.block,
+      flags.executor, flags.state, sparsity, FormatPercent(flags.exploration, 1), flags.alpha,
       flags.audit_every == 0 ? "never"
                              : absl::StrCat("every ", flags.audit_every, " steps on average"));
 }
@@ -105,6 +113,14 @@ std::string Audits(const ReplayReport& report) {
   return line + "\n";
 }
 
+std::string Budgets(const ReplayReport& report) {
+  if (report.flags.budget_mode == "fixed" || !report.server.has_value()) return "";
+  const ServerCounts& server = *report.server;
+  return absl::StrFormat("budgets         %s, %d changes, %d fallbacks; now %s: %s\n",
+                         report.flags.budget_mode, server.budget_changes, server.budget_fallbacks,
+                         FormatPercent(server.target_sparsity, 1), server.budget_reason);
+}
+
 // As a shell takes it for one word.
 std::string ShellWord(const std::string& text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
@@ -137,7 +153,8 @@ std::string ReportText(const ReplayReport& report, const Terminal& terminal) {
   const Paint paint(terminal.color);
   return absl::StrCat(Setting(report), "\n", LayerTable(report, paint), "\n", Times(report.played),
                       "fallbacks       ", Fallbacks(report, paint), "\n", Audits(report),
-                      "check           ", Exactness(report, paint), "\n\n", Next(report, paint));
+                      Budgets(report), "check           ", Exactness(report, paint), "\n\n",
+                      Next(report, paint));
 }
 
 }  // namespace spin::cli

@@ -17,11 +17,16 @@ uint64_t FindSession(const v1::ListSessionsResponse& list, const std::string& cl
   return 0;
 }
 
-void AddAudits(const v1::SessionStats& stats, ServerCounts* counts) {
+void AddSession(const v1::SessionStats& stats, ServerCounts* counts) {
   for (const v1::LayerStats& layer : stats.layers()) {
     counts->audit_topk_slots += layer.audit_topk_slots();
     counts->audit_missed_slots += layer.audit_missed_slots();
+    counts->layer_sparsity.push_back(layer.target_sparsity());
   }
+  counts->budget_changes = stats.budget().changes();
+  counts->budget_fallbacks = stats.budget().fallbacks();
+  counts->budget_reason = stats.budget().reason();
+  counts->target_sparsity = stats.target_sparsity();
 }
 
 }  // namespace
@@ -38,7 +43,7 @@ absl::StatusOr<ServerCounts> FetchServerCounts(const Connection& connection,
   ServerCounts counts;
   counts.epoch = list->server().epoch();
   counts.admin_address = list->server().admin_address();
-  for (const v1::SessionStats& session : stats->sessions()) AddAudits(session, &counts);
+  for (const v1::SessionStats& session : stats->sessions()) AddSession(session, &counts);
   return counts;
 }
 

@@ -43,10 +43,10 @@ absl::StatusOr<std::string> FindBinary(const std::string& flag) {
 }
 
 std::vector<std::string> CommandLine(const std::string& binary, const std::string& socket,
-                                     uint64_t slab_bytes) {
+                                     const std::string& device, uint64_t slab_bytes) {
   return {binary,
           absl::StrCat("--socket=", socket),
-          "--device=cpu",
+          absl::StrCat("--device=", device),
           absl::StrCat("--slab-bytes=", slab_bytes),
           "--admin-address=127.0.0.1:0",
           "--log-level=warn"};
@@ -60,6 +60,7 @@ std::string LastLine(const std::string& log) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SpawnedSpind>> SpawnedSpind::Start(const std::string& binary,
+                                                                  const std::string& device,
                                                                   uint64_t slab_bytes) {
   absl::StatusOr<std::string> program = FindBinary(binary);
   if (!program.ok()) return program.status();
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<SpawnedSpind>> SpawnedSpind::Start(const std::str
   if (!directory.ok()) return directory.status();
   const std::string socket = absl::StrCat((*directory)->path(), "/spind.sock");
   absl::StatusOr<std::unique_ptr<ChildProcess>> child =
-      ChildProcess::Start(CommandLine(*program, socket, slab_bytes), kUnsetPrefix);
+      ChildProcess::Start(CommandLine(*program, socket, device, slab_bytes), kUnsetPrefix);
   if (!child.ok()) return child.status();
   std::unique_ptr<SpawnedSpind> spind(
       new SpawnedSpind(*std::move(directory), *std::move(child), socket));

@@ -15,7 +15,7 @@
 
 namespace spin::cli {
 
-// A spind of our own: CPU device, a private directory for its socket, /metrics on a free port of
+// A spind of our own: a private directory for its socket, /metrics on a free port of
 // the loopback. Ends with this object; no process and no file stays behind.
 class SpawnedSpind {
  public:
@@ -24,6 +24,7 @@ class SpawnedSpind {
   //   CANCELLED         interrupted while it started
   // and whatever else kept it from serving, with its own last words.
   static absl::StatusOr<std::unique_ptr<SpawnedSpind>> Start(const std::string& binary,
+                                                             const std::string& device,
                                                              uint64_t slab_bytes);
 
   const std::string& socket() const { return connection_.socket(); }

@@ -80,11 +80,17 @@ void AddChange(const v1::SessionStats& now, const v1::SessionStats& before, Sess
 }
 
 void AddTotals(const v1::SessionStats& now, SessionFrame* frame) {
+  uint64_t audit_blocks = 0;
   for (const v1::LayerStats& layer : now.layers()) {
     frame->audit_topk_slots += layer.audit_topk_slots();
     frame->audit_missed_slots += layer.audit_missed_slots();
     frame->layer_miss.push_back(Share(layer.audit_missed_slots(), layer.audit_topk_slots()));
+    frame->layer_target.push_back(layer.target_sparsity());
+    audit_blocks += layer.audit_blocks() - layer.audit_list_blocks();
   }
+  frame->audited_rows = now.layers_size() == 0 ? 0 : now.layers(0).audited_rows();
+  frame->audit_cost = Share(audit_blocks, ConsideredBlocks(now));
+  frame->budget = now.budget();
   frame->steps = now.steps();
   frame->miss = Share(frame->audit_missed_slots, frame->audit_topk_slots);
   for (const v1::FallbackCount& count : now.fallback_rows()) {

@@ -37,12 +37,16 @@ struct SessionFrame {
   uint64_t audit_topk_slots = 0, audit_missed_slots = 0;
   double miss = kUnknown;
   std::vector<double> layer_miss;
+  uint64_t audited_rows = 0;
+  double audit_cost = kUnknown;  // blocks scored for audits alone, of all blocks considered
   std::vector<std::pair<std::string, uint64_t>> fallbacks;  // all reasons
 
   // At this moment.
   uint32_t open_requests = 0;
   uint64_t state_bytes = 0;
   uint64_t policy_epoch = 0;
+  v1::BudgetStats budget;
+  std::vector<double> layer_target;  // sparsity that the policy asks of each layer
 };
 
 struct Frame {

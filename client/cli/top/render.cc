@@ -13,6 +13,7 @@
 #include "client/cli/terminal/bar.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
+#include "policy_file/policy_file.h"
 
 namespace spin::cli {
 namespace {
@@ -63,6 +64,7 @@ class Renderer {
                                    FormatCount(s.predicted_blocks), FormatCount(s.explored_blocks),
                                    FormatCount(s.pinned_blocks), FormatCount(s.full_blocks)));
     Item("miss", Miss(s));
+    Item("budgets", Budgets(s));
     Item("fallbacks", Fallbacks(s));
     Item("steps", Steps(s));
     Item("state", absl::StrFormat("%s, %d open %s", FormatBytes(s.state_bytes), s.open_requests,
@@ -70,6 +72,7 @@ class Renderer {
     Layers("sparsity", s.layer_sparsity, 1.0);
     const double worst = Worst(s.layer_miss);
     if (worst > 0) Layers("miss", s.layer_miss, worst);
+    if (s.budget.changes() > 0) Layers("budget", s.layer_target, 1.0);
   }
 
   void Sparsity(const SessionFrame& s) {
@@ -84,8 +87,27 @@ class Renderer {
 
   std::string Miss(const SessionFrame& s) const {
     if (s.audit_topk_slots == 0) return paint_(Tone::kQuiet, "not audited yet");
-    return absl::StrFormat("%s of %s audited top-K slots", FormatPercent(s.miss, 3),
-                           FormatCount(s.audit_topk_slots));
+    return absl::StrFormat("%s of %s audited top-K slots, recently %s; %s audits cost %s of blocks",
+                           FormatPercent(s.miss, 3), FormatCount(s.audit_topk_slots),
+                           FormatPercent(s.budget.recent_miss(), 3), FormatCount(s.audited_rows),
+                           FormatPercent(s.audit_cost, 1));
+  }
+
+  // Who decides, and why they are what they are.
+  std::string Budgets(const SessionFrame& s) const {
+    std::string mode = policy_file::ModeName(s.budget.mode());
+    if (s.budget.mode() == v1::BUDGET_MODE_TARGET_MISS) {
+      absl::StrAppend(&mode, " ", FormatPercent(s.budget.target_miss(), 2));
+    }
+    if (s.budget.changes() > 0) {
+      absl::StrAppend(&mode, ", ", FormatCount(s.budget.changes()), " changes");
+    }
+    if (s.budget.fallbacks() > 0) {
+      absl::StrAppend(
+          &mode, ", ",
+          paint_(Tone::kWarn, absl::StrCat(s.budget.fallbacks(), " back to more blocks")));
+    }
+    return absl::StrCat(mode, paint_(Tone::kQuiet, absl::StrCat("  ", s.budget.reason())));
   }
 
   std::string Fallbacks(const SessionFrame& s) const {
@@ -155,7 +177,18 @@ Json SessionFrameJson(const SessionFrame& s) {
           {"audits",
            {{"topk_slots", s.audit_topk_slots},
             {"missed_slots", s.audit_missed_slots},
-            {"miss", s.miss}}},
+            {"miss", s.miss},
+            {"rows", s.audited_rows},
+            {"extra_blocks_share", s.audit_cost}}},
+          {"budgets",
+           {{"mode", policy_file::ModeName(s.budget.mode())},
+            {"target_miss", s.budget.target_miss()},
+            {"recent_miss", s.budget.recent_miss()},
+            {"expected_miss", s.budget.expected_miss()},
+            {"changes", s.budget.changes()},
+            {"fallbacks", s.budget.fallbacks()},
+            {"reason", s.budget.reason()},
+            {"layer_target_sparsity", Shares(s.layer_target)}}},
           {"fallbacks", fallbacks},
           {"steps", s.steps},
           {"steps_per_second", s.steps_per_second},

@@ -31,6 +31,10 @@ SPARSITY = f"1 - {share(SCORED, CONSIDERED)}"
 STEPS = rate("spin_steps_total")
 OWN = f"({rate('spin_predict_duration_seconds_sum')} + {rate('spin_observe_duration_seconds_sum')})"
 SAVED = f"({CONSIDERED} - {SCORED}) * $scan_ns * 1e-9"
+FOR_AUDITS = f"({rate('spin_audit_blocks_total', window=AUDITS)} - {rate('spin_audit_list_blocks_total', window=AUDITS)})"
+LEFT_OUT = f"({rate('spin_blocks_considered_total', window=AUDITS)} - {rate('spin_blocks_selected_total', window=AUDITS)})"
+EXPLORED = 'source="explored"'
+SECOND_LOOKS = f"({rate('spin_blocks_selected_total', EXPLORED, window=AUDITS)} + {FOR_AUDITS})"
 MISS = share(rate("spin_audit_missed_slots_total", window=AUDITS), rate("spin_audit_topk_slots_total", window=AUDITS))
 ROWS_BEGUN = rate("spin_rows_total", scope=PODS)
 DOUBTS = rate("spin_fallback_rows_total", 'reason!="cold"', scope=PODS)
@@ -115,12 +119,13 @@ PAYS = [
 QUALITY = [
     graph("Top-K missed", "percentunit",
           [("{{model_name}}", share(rate("spin_audit_missed_slots_total", by="model_name", window=AUDITS), rate("spin_audit_topk_slots_total", by="model_name", window=AUDITS))),
-           ("worst layer", f"max({share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})")],
-          "Mean share of the true top-K slots that predictions left out, as audits of the last 30 minutes saw it. Dashed lines: 10 % cost nothing in published tests, 25 % did.",
-          "No audit yet", (8, 9), limits=((0.1, YELLOW), (0.25, RED)), at_least=0.12, overrides=[override("worst layer", color=ORANGE, dash=True, fill=0)]),
+           ("worst layer", f"max({share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})"),
+           ("target", f"max(spin_target_miss_ratio{{{MODELS}}} > 0)"), ("expected", f"max(spin_expected_miss_ratio{{{MODELS}}} > 0)")],
+          "Mean share of the true top-K slots that predictions left out, as audits of the last 30 minutes saw it. With the target of the policy, if it has one, and what the layers' curves expect of the budgets in force. Dashed lines: 10 % cost nothing in published tests, 25 % did.",
+          "No audit yet", (8, 9), limits=((0.1, YELLOW), (0.25, RED)), at_least=0.12, overrides=[override("worst layer", color=ORANGE, dash=True, fill=0), override("target", color="text", dash=True, fill=0)]),
     graph("Missed by layer, the worst", "percentunit",
           [("layer {{layer}}", f"topk(6, {share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})")],
-          "The layers that miss most. Layers differ by orders of magnitude; --layer-sparsity gives the bad ones more blocks.", "No audit yet", (8, 9), at_least=0.01),
+          "The layers that miss most. Layers differ by orders of magnitude; calibrated budgets give the bad ones more blocks.", "No audit yet", (8, 9), at_least=0.01),
     table("Layers", [
         ("target", f"1 - max by (layer) (spin_layer_target_sparsity_ratio{{{MODELS}}})"),
         ("kept", share(rate("spin_blocks_selected_total", by="layer", window="[$__range]"), rate("spin_blocks_considered_total", by="layer", window="[$__range]"))),
@@ -136,8 +141,27 @@ QUALITY = [
           overrides=[override("predicted", color=GREEN), override("explored", color=BLUE), override("pinned", color="purple"), override("full", color=ORANGE)]),
     graph("Rows audited", "short", [("{{model_name}}", f"60 * {rate('spin_audit_rows_total', ONE_LAYER, by='model_name')}")],
           "Audited rows a minute. The miss rate is as fresh as these are frequent: none means that nobody knows what is missed.", "No audit yet", (8, 8), at_least=1),
-    graph("Scores explored", "percentunit", [("explored", share(rate("spin_blocks_selected_total", 'source="explored"'), SCORED))],
+    graph("Scores explored", "percentunit", [("explored", share(rate("spin_blocks_selected_total", EXPLORED), SCORED))],
           "Share of scored blocks that were drawn at random, so that forgotten blocks get another chance.", "No steps", (8, 8)),
+    graph("Missed by layer, p99", "percentunit",
+          [("layer {{layer}}", f"topk(6, histogram_quantile(0.99, {rate('spin_audit_miss_ratio_bucket', by='layer, le', window=AUDITS)}))")],
+          "The layers whose worst steps are worst: one audited step in a hundred missed more than this.", "No audit yet", (8, 8), at_least=0.01),
+    graph("Budgets by layer", "percentunit",
+          [("layer {{layer}}", f"1 - max by (layer) (spin_layer_target_sparsity_ratio{{{MODELS}}})")],
+          "Share of blocks that each layer may keep, by the policy in force. One line if the budgets are uniform.", "No model yet", (8, 8), most=1),
+    graph("Policy epoch, by who decides", "short",
+          [("{{model_name}}: {{mode}}", f"max by (model_name, mode) ((spin_budget_mode{{{MODELS}}} == 1) * ignoring (mode) group_left () spin_policy_epoch{{{MODELS}}})")],
+          "Rises with every change of the policy, whoever makes it. fixed: the sparsity given; calibrated: the same total, learnt from audits; target_miss: a total that holds a miss.",
+          "No model yet", (8, 8), decimals=0, at_least=5),
+    graph("Budget changes of spind", "short",
+          [("{{kind}}", f"60 * {rate('spin_budget_changes_total', by='kind', window=AUDITS)}")],
+          "Changes a minute that spind made itself. A fallback is a return to more blocks because misses had jumped; many of them mean that the load changes faster than audits can follow.",
+          "No model yet", (8, 8), at_least=1, overrides=[override("fallback", color=RED)]),
+    graph("What audits cost", "percentunit", [("blocks for audits alone", share(FOR_AUDITS, rate("spin_blocks_considered_total", window=AUDITS)))],
+          "Blocks that were scored only because a step was audited, as a share of all blocks of all steps. --audit-every sets it.", "No audit yet", (8, 8), at_least=0.01),
+    graph("Steps until a block is seen again", "short", [("steps", share(f"({LEFT_OUT} + {SECOND_LOOKS})", SECOND_LOOKS))],
+          "Staleness: how many steps a block that predictions leave out waits, on average, until exploration or an audit scores it. Shorter where the prediction takes it back earlier.",
+          "Nothing is explored or audited", (8, 8)),
 ]
 
 COST = [

@@ -55,8 +55,8 @@ struct Layers {
 };
 
 // Scores on the device: element c of verifier row d of row r of layer l is data[l * layer_stride +
-// r * row_stride + d * draft_stride + c], strides in elements. Elements follow the row's kept blocks
-// in order, as kept_table does. Must stay as they are until Observe has run.
+// r * row_stride + d * draft_stride + c], strides in elements. Elements follow the row's kept
+// blocks in order, as kept_table does. Must stay as they are until Observe has run.
 struct DeviceScores {
   const void* data = nullptr;
   ElementType type = ElementType::kFloat32;
@@ -67,8 +67,8 @@ struct DeviceScores {
 
 // What BeginStep has decided for a row.
 struct RowPlan {
-  bool sparse = false;           // its lists are used, as far as they are what they should be
-  Reason reason = Reason::kNone; // why not
+  bool sparse = false;            // its lists are used, as far as they are what they should be
+  Reason reason = Reason::kNone;  // why not
 };
 
 // Use from one thread at a time. `stream` is a cudaStream_t; null is the legacy default stream.
@@ -107,7 +107,8 @@ class DeviceLoop {
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows, void* stream);
   // Sidecar executor: copies the scores that Compact has asked for to spind. Before EndStep.
   absl::Status Stage(Layers layers, const DeviceScores& scores, int rows, void* stream);
-  // Inline executor: compares audited rows with their lists. Before Observe.
+  // Inline executor: compares audited rows with their lists. Before Observe. Audits share scratch
+  // memory: launches of them follow one another.
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, void* stream);
   // Inline executor: lets the scores enter the state.
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, void* stream);

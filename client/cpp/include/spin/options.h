@@ -31,6 +31,11 @@ struct Model {
   int64_t max_slots = 0;    // longest context of a request: 1 to 4194304
 };
 
+// Who decides how many blocks each layer keeps: the sparsity given; spind, with the same total;
+// spind, with the total that holds a miss rate. The last two need audits. With tensor-parallel
+// ranks that must have equal lists, only kFixed will do: each session learns for itself.
+enum class BudgetMode { kFixed, kCalibrated, kTargetMiss };
+
 // What to change in the policy of spind for this session; unset fields keep spind's value.
 struct PolicyOverrides {
   std::optional<double> sparsity;       // rho: share of blocks to skip, in [0, 1)
@@ -41,6 +46,10 @@ struct PolicyOverrides {
   std::optional<uint32_t> audit_every;  // N: a step is audited with probability 1/N; 0 = never
   std::optional<bool> pin_first_block;  // keep block 0 always
   std::optional<bool> enabled;          // false keeps all blocks
+  std::optional<BudgetMode> budget_mode;
+  std::optional<double> target_miss;  // of kTargetMiss: mean share of missed top-K slots, in (0, 1)
+  std::optional<double> min_sparsity;  // of kTargetMiss: bounds of the total, in [0, 1)
+  std::optional<double> max_sparsity;
 };
 
 struct SessionOptions {

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/c/arguments.h"
+
+namespace spin::c_abi {
+namespace {
+
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return Bad(field, absl::StrCat(value, " is not in ", low, " to ", high));
+}
+
+absl::StatusOr<kernels::Dtype> DtypeOf(absl::string_view field, spin_dtype dtype) {
+  if (dtype == SPIN_F32) return kernels::Dtype::kF32;
+  if (dtype == SPIN_BF16) return kernels::Dtype::kBF16;
+  return Bad(field, absl::StrCat(dtype, " is neither SPIN_F32 nor SPIN_BF16"));
+}
+
+kernels::ListTable ListsOf(const spin_lists& lists, int32_t layers) {
+  return {reinterpret_cast<kernels::ListHeader*>(lists.headers),
+          lists.blocks,
+          reinterpret_cast<kernels::ListMask*>(lists.masks),
+          lists.max_requests,
+          layers,
+          lists.max_blocks};
+}
+
+absl::Status CheckPointers(const spin_launch& launch, unsigned needs) {
+  absl::Status status;
+  if (needs & kState) {
+    status.Update(CheckPointer("launch.slab", launch.slab));
+    status.Update(CheckPointer("launch.records", launch.records));
+  }
+  if (needs & kLists) {
+    status.Update(CheckPointer("launch.lists.headers", launch.lists.headers));
+    status.Update(CheckPointer("launch.lists.blocks", launch.lists.blocks));
+    status.Update(CheckPointer("launch.lists.masks", launch.lists.masks));
+  }
+  return status;
+}
+
+}  // namespace
+
+absl::Status Bad(absl::string_view field, absl::string_view message) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", message));
+}
+
+absl::Status CheckPointer(absl::string_view field, const void* pointer) {
+  return pointer != nullptr ? absl::OkStatus() : Bad(field, "is null");
+}
+
+absl::StatusOr<kernels::Geometry> GeometryOf(const spin_geometry& geometry) {
+  absl::Status status = CheckRange("geometry.layers", geometry.layers, 1, kernels::kMaxLayers);
+  if (!kernels::IsBlockSize(geometry.block)) {
+    status.Update(Bad("geometry.block", absl::StrCat(geometry.block, " is not 16, 32, 64 or 128")));
+  }
+  status.Update(CheckRange("geometry.topk", geometry.topk, 1, kernels::kMaxTopk));
+  status.Update(CheckRange("geometry.tokens_per_slot", geometry.tokens_per_slot, 1,
+                           kernels::kMaxTokensPerSlot));
+  const auto state = DtypeOf("geometry.state", geometry.state);
+  status.Update(state.status());
+  if (!status.ok()) return status;
+  return kernels::Geometry{geometry.layers, geometry.block, geometry.topk, geometry.tokens_per_slot,
+                           *state};
+}
+
+absl::StatusOr<kernels::LayerRange> LayersOf(const kernels::Geometry& geometry, int32_t first,
+                                             int32_t count) {
+  if (first >= 0 && count >= 1 && count <= geometry.layers - first) {
+    return kernels::LayerRange{first, count};
+  }
+  return Bad("layer_first, layer_count",
+             absl::StrCat(first, " + ", count, " is not within ", geometry.layers, " layers"));
+}
+
+absl::StatusOr<kernels::ScoreView> ScoresOf(const spin_scores& scores) {
+  absl::Status status = CheckPointer("scores.data", scores.data);
+  const auto dtype = DtypeOf("scores.dtype", scores.dtype);
+  status.Update(dtype.status());
+  if (scores.layer_stride < 0 || scores.row_stride < 0 || scores.draft_stride < 0) {
+    status.Update(Bad("scores", "a stride is negative"));
+  }
+  if (!status.ok()) return status;
+  return kernels::ScoreView{scores.data, *dtype, scores.layer_stride, scores.row_stride,
+                            scores.draft_stride};
+}
+
+absl::StatusOr<Launch> LaunchOf(const spin_launch& launch, unsigned needs) {
+  const auto geometry = GeometryOf(launch.geometry);
+  if (!geometry.ok()) return geometry.status();
+  const auto layers = LayersOf(*geometry, launch.layer_first, launch.layer_count);
+  absl::Status status = layers.status();
+  status.Update(CheckRange("launch.row_count", launch.row_count, 0, INT32_MAX));
+  status.Update(CheckRange("launch.lists.max_requests", launch.lists.max_requests, 1, INT32_MAX));
+  status.Update(CheckRange("launch.lists.max_blocks", launch.lists.max_blocks, 1,
+                           kernels::kMaxSlots / geometry->block));
+  if (launch.binding == nullptr) status.Update(CheckPointers(launch, needs));
+  if (!status.ok()) return status;
+  return Launch{.geometry = *geometry,
+                .layers = *layers,
+                .row_count = launch.row_count,
+                .max_blocks = launch.lists.max_blocks,
+                .epoch = launch.epoch,
+                .state = {static_cast<std::byte*>(launch.slab),
+                          reinterpret_cast<const kernels::RequestRecord*>(launch.records)},
+                .lists = ListsOf(launch.lists, geometry->layers),
+                .binding = reinterpret_cast<const kernels::Binding*>(launch.binding)};
+}
+
+}  // namespace spin::c_abi

@@ -1,0 +1,396 @@
+/* SPDX-FileCopyrightText: The Spin Authors
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * The data plane of Spin for engines that are not C++: libspin_kernels.so. It opens a device, maps
+ * a slab, and launches Spin's kernels on the engine's stream. The control plane (sessions,
+ * requests, policy) is gRPC, proto/spin/v1; it says where in the slab each array lies.
+ *
+ * Conventions
+ *  - Plain C; nothing of the CUDA runtime: a stream is the `void*` behind a cudaStream_t (null is
+ * the default stream; on the CPU device it is ignored), a device pointer is a pointer.
+ *  - Every function that can fail returns a spin_code; spin_last_error() then has one sentence that
+ *    names the field. Nothing throws, nothing aborts.
+ *  - Parameter structs begin with `struct_size`, to be set to their sizeof: fields are only ever
+ *    appended, so a library accepts all sizes since its major version's first, and takes what an
+ *    older caller has not got as 0. Fields named `reserved` must be 0.
+ *  - Structs without a struct_size lie in memory that the device reads or writes; their layout is
+ * part of spin_layout_version().
+ *  - Launches are asynchronous on the given stream, allocate nothing and never wait (on the CPU
+ * device they run to their end). All can be captured in CUDA graphs: rows, lists and lengths are
+ * read when a launch runs, so a captured graph serves every step. Pointers of a launch must stay
+ * valid until the stream has passed it; that they are is the caller's word, all else is checked.
+ *  - Thread-safe, as long as concurrent launches touch different requests. spin_last_error() and
+ *    spin_last_share_fault() are per thread. A device must outlive its slabs and launches.
+ *
+ * Units: a *slot* is one entry of the indexer's key cache, a *block* one page of that cache
+ * (`block` slots), a *page* the unit in which Spin's own state grows (SPIN_PAGE_SLOTS slots),
+ * `position` the position of a token. One *row* is a request in one decode step, with its next_n
+ * verifier rows.
+ */
+#ifndef SPIN_KERNELS_H_
+#define SPIN_KERNELS_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define SPIN_API __attribute__((visibility("default")))
+#else
+#define SPIN_API
+#endif
+
+#define SPIN_ABI_VERSION 1 /* of this header; the library's is spin_abi_version() */
+
+#define SPIN_PAGE_SLOTS 4096
+#define SPIN_MAX_LAYERS 128
+#define SPIN_MAX_TOPK 2048
+#define SPIN_MAX_NEXT_N 8
+#define SPIN_MAX_PAGES 1024 /* of one request: 4 Mi slots */
+#define SPIN_PADDING_ROW UINT32_MAX
+
+/* ---- errors ---- */
+
+/* The numbers of gRPC's status codes. */
+typedef int32_t spin_code;
+enum {
+  SPIN_OK = 0,
+  SPIN_INVALID_ARGUMENT = 3,
+  SPIN_DEADLINE_EXCEEDED = 4,
+  SPIN_NOT_FOUND = 5,
+  SPIN_RESOURCE_EXHAUSTED = 8,
+  SPIN_FAILED_PRECONDITION = 9,
+  SPIN_UNIMPLEMENTED = 12,
+  SPIN_INTERNAL = 13,
+  SPIN_UNAVAILABLE = 14
+};
+
+/* Why spin_slab_map could not map device memory, for those who want to say what to change. */
+typedef int32_t spin_share_fault;
+enum {
+  SPIN_SHARE_OK = 0,
+  SPIN_SHARE_NO_DEVICE = 1,      /* this process does not see the GPU */
+  SPIN_SHARE_SAME_PID = 2,       /* both processes have one number, in two pid namespaces */
+  SPIN_SHARE_NOT_SHAREABLE = 3,  /* memory of a pool or of the virtual memory API */
+  SPIN_SHARE_INVALID_HANDLE = 4, /* no handle of CUDA, or of memory that is gone */
+  SPIN_SHARE_DRIVER = 5          /* the driver refused; the message says why */
+};
+
+/* The library's SPIN_ABI_VERSION. Another number than the header's is another ABI. */
+SPIN_API uint32_t spin_abi_version(void);
+/* What lies in a slab; equal to Layout.layout_version of a spind that this library can work with.
+ */
+SPIN_API uint32_t spin_layout_version(void);
+
+/* The message of this thread's last call that failed; "" before the first. Valid until the next
+ * call of this thread that fails. */
+SPIN_API const char* spin_last_error(void);
+/* The fault of this thread's last spin_slab_map. */
+SPIN_API spin_share_fault spin_last_share_fault(void);
+
+/* ---- devices and slabs ---- */
+
+typedef struct spin_device spin_device;
+typedef struct spin_slab spin_slab;
+
+/* Opens the GPU with this UUID ("GPU-..."; the only visible one if ""), or the CPU ("CPU"), and
+ * loads all kernels (about a second for a GPU). The calling thread needs no CUDA context and keeps
+ * its own. NOT_FOUND names the visible GPUs, UNAVAILABLE there is none, UNIMPLEMENTED a MIG
+ * instance or a build without CUDA. */
+SPIN_API spin_code spin_device_open(const char* uuid, spin_device** device);
+/* Null is fine. */
+SPIN_API void spin_device_close(spin_device* device);
+/* As opened; lives as long as the device. "" for null. */
+SPIN_API const char* spin_device_uuid(const spin_device* device);
+
+typedef int32_t spin_slab_kind;
+enum {
+  SPIN_SLAB_POSIX_SHM = 1, /* SlabHandle.posix_shm, for the CPU device */
+  SPIN_SLAB_CUDA_IPC = 2   /* SlabHandle.cuda_ipc, for a GPU */
+};
+
+/* spin.v1.SlabHandle. */
+typedef struct spin_slab_handle {
+  uint32_t struct_size;
+  spin_slab_kind kind;
+  uint64_t bytes;         /* of the slab */
+  uint64_t epoch;         /* of the spind that owns it */
+  const char* posix_path; /* of the file, else null */
+  uint8_t ipc_handle[64]; /* cudaIpcMemHandle_t, else 0 */
+  uint64_t ipc_offset;    /* of the slab from the start of the handle's allocation */
+  int64_t process_id;     /* of spind, in its pid namespace */
+  uint64_t pid_namespace; /* inode of that namespace */
+} spin_slab_handle;
+
+/* Maps a slab, and checks that it is the one: layout version, epoch and size. Waits for the device;
+ * the first mapping of a GPU's slab takes about 0.1 s. FAILED_PRECONDITION: other memory was
+ * mapped, or the two processes can't share. Mappings of one slab in a process share its addresses.
+ */
+SPIN_API spin_code spin_slab_map(spin_device* device, const spin_slab_handle* handle,
+                                 spin_slab** slab);
+/* Nothing that was launched may still use it. Null is fine. */
+SPIN_API void spin_slab_unmap(spin_slab* slab);
+/* Base address: offsets of spin.v1.Layout count from here. Null for null. */
+SPIN_API void* spin_slab_data(const spin_slab* slab);
+/* What Attach wants to see as proof of the mapping. 0 for null. */
+SPIN_API uint64_t spin_slab_nonce(const spin_slab* slab);
+
+/* ---- shapes ---- */
+
+typedef int32_t spin_dtype;
+enum { SPIN_F32 = 0, SPIN_BF16 = 1 };
+
+typedef struct spin_geometry {
+  int32_t layers;          /* 1 to SPIN_MAX_LAYERS */
+  int32_t block;           /* b: 16, 32, 64 or 128 slots */
+  int32_t topk;            /* K: 1 to SPIN_MAX_TOPK */
+  int32_t tokens_per_slot; /* 1 to 64 */
+  spin_dtype state;        /* how the state is stored */
+} spin_geometry;
+
+/* Bytes of one state page, a multiple of 256. */
+SPIN_API spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes);
+/* Bytes of scratch memory, 8-byte aligned, for spin_select of up to this size on this device. */
+SPIN_API spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers,
+                                               int32_t rows, int32_t max_blocks, int64_t* bytes);
+
+/* ---- structs that lie in device memory ---- */
+
+/* A request in the slab; written by spind alone. generation 0: free. */
+typedef struct spin_request_record {
+  uint32_t generation;
+  uint32_t page_count;
+  uint64_t key_hash;
+  uint32_t pages[SPIN_MAX_PAGES]; /* offsets from the slab's base, in units of 256 bytes */
+} spin_request_record;
+
+/* A row to predict for, or whose list is to be compacted. */
+typedef struct spin_row {
+  uint32_t request;    /* index of its record, or SPIN_PADDING_ROW: a row to skip */
+  uint32_t next_n;     /* 1 to SPIN_MAX_NEXT_N; 0 only in padding rows */
+  int64_t position;    /* of the first verifier row */
+  uint32_t buffer;     /* 0 or 1: which of the request's two lists; alternate from step to step */
+  uint32_t generation; /* RequestHandle.generation */
+} spin_row;
+
+enum {
+  SPIN_COVERS_ALL = 0, /* scores of every block, in order: element c is slot c */
+  SPIN_COVERS_KEPT =
+      1 /* of the kept blocks, compacted: element c is slot kept[c / b] * b + c % b */
+};
+
+/* A row whose scores have come back. */
+typedef struct spin_scored_row {
+  uint32_t request;   /* or SPIN_PADDING_ROW */
+  uint32_t next_n;    /* verifier rows that were scored */
+  int64_t position;   /* of the first verifier row */
+  uint32_t accepted;  /* of those rows, how many enter the state; 0 to next_n */
+  uint32_t buffer;    /* that holds the list of this row */
+  uint32_t coverage;  /* SPIN_COVERS_ALL or SPIN_COVERS_KEPT */
+  uint32_t score_row; /* index of the row in the score tensor */
+} spin_scored_row;
+
+/* Weights of the moving averages for decay alpha: float(alpha), float(1 - alpha). */
+typedef struct spin_ema_weights {
+  float past;
+  float now;
+} spin_ema_weights;
+
+/* spin.v1.Policy as the kernels read it. */
+typedef struct spin_policy {
+  double sparsity[SPIN_MAX_LAYERS]; /* in [0, 1): share of blocks to skip, per layer */
+  double exploration;               /* in [0, 1]: share of the kept blocks drawn at random */
+  double decay;                     /* alpha in [0, 1) */
+  uint64_t seed;
+  uint32_t audit_every;     /* the kernels do not read it */
+  uint32_t pin_first_block; /* 1 keeps block 0 always */
+} spin_policy;
+
+typedef struct spin_list_header {
+  uint64_t epoch;
+  uint32_t generation;
+  uint32_t next_n;
+  int64_t position;
+  int32_t count;  /* blocks in the list, ascending */
+  int32_t blocks; /* of the context */
+  int32_t pinned;
+  int32_t predicted;
+  int32_t explored;
+  uint32_t reserved;
+} spin_list_header;
+
+typedef struct spin_list_mask {
+  uint32_t kept; /* bit i: block 32 * word + i is in the list */
+  uint32_t rank; /* list entries before this word */
+} spin_list_mask;
+
+/* Totals that only grow, see proto/spin/v1. */
+typedef struct spin_layer_counters {
+  uint64_t considered_blocks;
+  uint64_t predicted_blocks;
+  uint64_t explored_blocks;
+  uint64_t pinned_blocks;
+  uint64_t full_blocks;
+  uint64_t scored_slots;
+  uint64_t nonfinite_scores;
+  uint64_t audited_rows;
+  uint64_t audit_topk_slots;
+  uint64_t audit_missed_slots;
+} spin_layer_counters;
+
+typedef struct spin_audit_result {
+  int32_t topk;
+  int32_t missed;
+} spin_audit_result;
+
+/* For launches in a captured graph: what may change between two replays beside the rows. A session
+ * that was opened anew lies elsewhere, while the addresses in the graph stay. A launch whose
+ * `binding` is not null (memory of the device, written on the stream before the launch runs) takes
+ * these values from there when it runs; its own `slab`, `records`, `counters`, list pointers,
+ * `epoch` and `weights` are ignored and may be null. */
+typedef struct spin_binding {
+  void* slab;
+  const spin_request_record* records;
+  spin_layer_counters* counters;
+  spin_list_header* headers;
+  int32_t* blocks;
+  spin_list_mask* masks;
+  uint64_t epoch;
+  spin_ema_weights weights;
+} spin_binding;
+
+/* ---- launches ---- */
+
+/* All lists of a session: headers[2][max_requests][layers]; blocks likewise with max_blocks entries
+ * each, masks with ceil(max_blocks / 32). A list is used only by those who find the stamp they
+ * expect on it: (epoch, generation, next_n, position). */
+typedef struct spin_lists {
+  spin_list_header* headers;
+  int32_t* blocks;
+  spin_list_mask* masks;
+  int32_t max_requests;
+  int32_t max_blocks;
+} spin_lists;
+
+/* Element c of verifier row d of row r of layer l is
+ * data[l * layer_stride + r * row_stride + d * draft_stride + c]; strides in elements. A launch of
+ * one layer l over a buffer that holds that layer alone takes layer_stride 0. */
+typedef struct spin_scores {
+  const void* data;
+  int64_t layer_stride;
+  int64_t row_stride;
+  int64_t draft_stride;
+  spin_dtype dtype;
+  uint32_t reserved;
+} spin_scores;
+
+/* What all launches over a session have in common. `layer_first`, `layer_count`: the layers of this
+ * launch, all of them at the end of a step, or one right after it was scored. */
+typedef struct spin_launch {
+  spin_geometry geometry;
+  int32_t layer_first;
+  int32_t layer_count;
+  int32_t row_count; /* 0 is fine */
+  uint64_t epoch;
+  void* slab;
+  const spin_request_record* records; /* [lists.max_requests] */
+  spin_lists lists;
+  const spin_binding* binding; /* or null */
+} spin_launch;
+
+/* Block scores from the state: for each block the best score that one of its slots may reach. Only
+ * for those who want to see them: spin_select does this itself. */
+typedef struct spin_predict_params {
+  uint32_t struct_size;
+  uint32_t reserved;
+  spin_launch launch;   /* lists and binding are not used */
+  const spin_row* rows; /* [row_count] */
+  int64_t layer_stride; /* of block_scores, in elements */
+  float* block_scores;  /* out: row r of layer l at l * layer_stride + r * lists.max_blocks */
+} spin_predict_params;
+SPIN_API spin_code spin_predict(spin_device* device, const spin_predict_params* params,
+                                void* stream);
+
+/* The lists of the next step, for rows at its positions. */
+typedef struct spin_select_params {
+  uint32_t struct_size;
+  uint32_t reserved;
+  spin_launch launch;
+  const spin_row* rows; /* [row_count] */
+  const spin_policy* policy;
+  const float* block_scores; /* as spin_predict wrote them, or null: predict too */
+  int64_t layer_stride;      /* of block_scores */
+  void* workspace;           /* spin_select_workspace_bytes */
+} spin_select_params;
+SPIN_API spin_code spin_select(spin_device* device, const spin_select_params* params, void* stream);
+
+/* Turns the step's lists into what a stock paged scoring kernel takes:
+ *   kept_table[j] = block_table[kept[j]],  kept_slots = slots - block * (blocks - kept)
+ * A row whose list does not serve (or which is padding with next_n > 0) keeps all blocks. */
+typedef struct spin_compact_params {
+  uint32_t struct_size;
+  uint32_t reserved;
+  spin_launch launch;         /* slab and records are not used */
+  const spin_row* rows;       /* [row_count] */
+  const int32_t* block_table; /* [row_count][table_stride] physical block of each block */
+  int32_t table_stride;
+  int32_t next_n_stride; /* at least next_n of every row */
+  int32_t* kept_table;   /* out [layers][row_count][table_stride] */
+  int32_t*
+      kept_slots; /* out [layers][row_count][next_n_stride]: context length of each verifier row */
+  int32_t* kept_blocks; /* out [layers][row_count][table_stride] for spin_remap, or null */
+  int32_t* unserved;    /* grows by one for each row of a layer whose list did not serve, or null */
+} spin_compact_params;
+SPIN_API spin_code spin_compact(spin_device* device, const spin_compact_params* params,
+                                void* stream);
+
+/* Turns indices into a compacted row into slots, in place; negative ones stay. */
+typedef struct spin_remap_params {
+  uint32_t struct_size;
+  int32_t row_count;
+  spin_geometry geometry;
+  int32_t layer_first;
+  int32_t layer_count;
+  int32_t table_stride;
+  int32_t next_n_stride;
+  int32_t topk_stride; /* entries per verifier row */
+  const spin_row* rows;
+  const int32_t* kept_blocks; /* as spin_compact wrote them */
+  int32_t* topk; /* in/out [layer_count][row_count][next_n_stride][topk_stride]: of this launch's
+                    layers */
+} spin_remap_params;
+SPIN_API spin_code spin_remap(spin_device* device, const spin_remap_params* params, void* stream);
+
+/* Scores that came back enter the state. Rows of one launch name different requests. */
+typedef struct spin_observe_params {
+  uint32_t struct_size;
+  int32_t max_next_n; /* at least next_n of every row */
+  spin_launch launch;
+  const spin_scored_row* rows; /* [row_count] */
+  spin_scores scores;
+  spin_ema_weights weights;
+  spin_layer_counters* counters; /* [layers] */
+} spin_observe_params;
+SPIN_API spin_code spin_observe(spin_device* device, const spin_observe_params* params,
+                                void* stream);
+
+/* For rows that were scored in full: how much of the true top-K the list would have left out.
+ * Before spin_observe. */
+typedef struct spin_audit_params {
+  uint32_t struct_size;
+  uint32_t reserved;
+  spin_launch launch;
+  const spin_scored_row* rows; /* [row_count] */
+  spin_scores scores;
+  spin_layer_counters* counters;
+  spin_audit_result* results; /* out [layers][row_count], or null */
+} spin_audit_params;
+SPIN_API spin_code spin_audit(spin_device* device, const spin_audit_params* params, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPIN_KERNELS_H_ */

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/cli/eval/eval_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/policy/file_flag.h"
+#include "client/cli/values.h"
+#include "kernels/geometry.h"
+
+namespace spin::cli {
+namespace {
+
+const std::vector<std::string> kStudies = {"signals", "pooling", "exploration", "audits",
+                                           "alpha",   "drafts",  "budgets",     "none"};
+
+void AddTraceFlags(CLI::App* command, EvalFlags* flags) {
+  command->add_option("TRACE", flags->traces, "Recorded traces, safetensors files")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--topk", flags->topk, "K: slots the indexer keeps, 1 to 2048 (required)")
+      ->required()
+      ->check(IntegerIn(1, kernels::kMaxTopk))
+      ->type_name("K");
+  command->add_option("--steps", flags->options.steps, "Only the first N steps (2 or more)")
+      ->check(IntegerIn(2, INT32_MAX))
+      ->type_name("N");
+  command->add_option("--block", flags->options.block, "Slots per block: the indexer's KV page")
+      ->check(OneOf({"16", "32", "64", "128"}))
+      ->capture_default_str()
+      ->type_name("16|32|64|128");
+}
+
+void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
+  prediction::EvaluationOptions& options = flags->options;
+  command->add_option("--sparsity", options.sparsities, "Target sparsities, between commas")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(ShareBelowOne())
+      ->capture_default_str()
+      ->type_name("RHO,...");
+  command
+      ->add_option("--layer-sparsity", options.layer_sparsity,
+                   "A sparsity for each layer: one more setting")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(ShareBelowOne())
+      ->type_name("RHO,...");
+  AddPolicyFileFlag(command, "--policy", &flags->policy)
+      ->description("Policy file whose budgets for each layer are one more setting")
+      ->excludes(command->get_option("--layer-sparsity"));
+  command->add_option("--exploration", options.exploration, "Share of kept blocks drawn at random")
+      ->check(Share())
+      ->capture_default_str()
+      ->type_name("GAMMA");
+  command->add_option("--alpha", options.decay, "Weight of the past in the moving averages")
+      ->check(ShareBelowOne())
+      ->capture_default_str()
+      ->type_name("ALPHA");
+  command->add_option("--seed", options.seed, "Of all random draws")
+      ->check(Unsigned64())
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_flag("--pin-first-block", options.pin_first_block,
+                    "Keep block 0 always (attention sink)");
+  command
+      ->add_option("--target-miss", flags->target_miss, "Mean miss that the recommendation allows")
+      ->check(Share())
+      ->capture_default_str()
+      ->type_name("SHARE");
+}
+
+}  // namespace
+
+void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
+  AddTraceFlags(command, flags);
+  AddSettingFlags(command, flags);
+  command
+      ->add_option(
+          "--study", flags->studies,
+          absl::StrCat("What to measure beside the predictors: ", absl::StrJoin(kStudies, ", ")))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(OneOf(kStudies))
+      ->capture_default_str()
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  command->add_option("--threads", flags->threads, "Threads that work (one for each core)")
+      ->check(IntegerIn(1, 1024))
+      ->type_name("N");
+  command->add_option("--report", flags->report, "Write a page with charts, for a browser")
+      ->type_name("FILE");
+  AddJsonFlag(command, &flags->common);
+  command->add_flag("--csv", flags->csv, "One line for each predictor, setting and layer")
+      ->excludes(command->get_option("--json"));
+}
+
+bool Asked(const EvalFlags& flags, absl::string_view study) {
+  return std::find(flags.studies.begin(), flags.studies.end(), study) != flags.studies.end();
+}
+
+int ThreadsOf(const EvalFlags& flags) {
+  if (flags.threads != 0) return flags.threads;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
+  prediction::EvaluationOptions options = flags.options;
+  options.topk = flags.topk;
+  options.threads = ThreadsOf(flags);
+  if (options.layer_sparsity.empty()) {
+    options.layer_sparsity.assign(flags.policy.layer_sparsity().begin(),
+                                  flags.policy.layer_sparsity().end());
+  }
+  options.studies = {Asked(flags, "signals"), Asked(flags, "pooling"), Asked(flags, "exploration"),
+                     Asked(flags, "audits"),  Asked(flags, "alpha"),   Asked(flags, "drafts")};
+  options.heat_map = !flags.report.empty();
+  return options;
+}
+
+}  // namespace spin::cli

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "client/cli/command.h"
+#include "prediction/evaluation.h"
+#include "spin/v1/policy.pb.h"
+
+namespace CLI {
+class App;
+}
+
+namespace spin::cli {
+
+// What the user asked 'spinctl eval' to do.
+struct EvalFlags {
+  CommonFlags common;
+  std::vector<std::string> traces;
+  std::string report;  // HTML file to write; empty: none
+  v1::Policy policy;   // of a file: its budgets for each layer are one more setting
+  bool csv = false;
+  double target_miss = 0.01;  // of the recommendation
+  int topk = 0;               // 0: not given
+  int threads = 0;            // 0: one for each core
+  std::vector<std::string> studies = {"signals", "pooling", "exploration", "audits",
+                                      "alpha",   "drafts",  "budgets"};
+  prediction::EvaluationOptions options;
+};
+
+// Flags whose range does not depend on the traces are checked while parsing.
+void AddEvalFlags(CLI::App* command, EvalFlags* flags);
+
+// Whether this study was asked for: one of the names of --study.
+bool Asked(const EvalFlags& flags, absl::string_view study);
+
+int ThreadsOf(const EvalFlags& flags);
+
+// The options of one evaluation, from the flags.
+prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags);
+
+}  // namespace spin::cli

@@ -1,0 +1,119 @@
+# SPDX-FileCopyrightText: The Spin Authors
+# SPDX-License-Identifier: Apache-2.0
+"""spinctl eval and tune: what they measure, that a tuned policy keeps its promise in a replay, and what they refuse."""
+
+import csv
+import io
+import json
+
+import expected
+import pytest
+from expected import BUNDLED, TRACES
+
+SIGNAL_TOLERANCE, MISS_TOLERANCE = 0.002, 0.0005
+LARGE = [TRACES / f"{name}-32k.safetensors" for name in ("prose0", "code0", "retrieval0")]
+
+
+def check(measured: dict, wanted: dict):
+    for name, signal in wanted["signal"].items():
+        for kind in ("pearson", "recall"):
+            assert measured["signal"][name][kind] == pytest.approx(signal[kind], abs=SIGNAL_TOLERANCE), (name, kind)
+    for sparsity, predictors in wanted["miss"].items():
+        for name, miss in predictors.items():
+            got = measured["miss"][sparsity][name]
+            for kind in ("mean", "p99", "layers"):
+                assert got[kind] == pytest.approx(miss[kind], abs=MISS_TOLERANCE), (sparsity, name, kind)
+
+
+def wanted_or_skip(folder, name):
+    file = folder / "expected.json"
+    if not file.exists() or not (folder / f"{name.partition('@')[0]}.safetensors").exists():
+        pytest.skip(f"no {file} (SPIN_TRACES_DIR)")
+    return json.loads(file.read_text())[name]
+
+
+@pytest.mark.parametrize("name", ["small-8k", *expected.LARGE])
+def test_agrees_with_an_independent_implementation(spinctl, name):
+    wanted = wanted_or_skip(TRACES, name)
+    file = name.partition("@")[0]
+    result = spinctl.json("eval", TRACES / f"{file}.safetensors", "--topk", wanted["K"], "--study", "signals")
+    check(result["traces"][file], wanted)
+
+
+def test_agrees_on_the_bundled_trace(spinctl, small_trace):
+    result = spinctl.json("eval", small_trace, "--topk", 128, "--study", "signals")
+    check(result["traces"]["small-8k"], wanted_or_skip(BUNDLED, "small-8k"))
+
+
+def test_csv_has_the_numbers_of_json(spinctl, small_trace):
+    words = ("eval", small_trace, "--topk", 128, "--steps", 16, "--sparsity", "0.4,0.6", "--study", "drafts")
+    rows = list(csv.DictReader(io.StringIO(spinctl(*words, "--csv").out)))
+    miss = spinctl.json(*words)["traces"]["small-8k"]["miss"]["0.6"]["v_only"]
+    found = [row for row in rows if (row["study"], row["name"], row["target"]) == ("predictor", "v_only", "0.6")]
+    assert [row["layer"] for row in found] == ["all", "4", "12", "20", "28"]
+    assert [float(row["miss_mean"]) for row in found] == pytest.approx([miss["mean"], *miss["layers"]], rel=1e-4)
+    assert {row["study"] for row in rows} == {"predictor", "drafts"}
+
+
+def test_traces_of_one_name_are_told_apart(spinctl, small_trace, tmp_path):
+    other = tmp_path / small_trace.name
+    other.symlink_to(small_trace)
+    traces = spinctl.json("eval", small_trace, other, "--topk", 128, "--steps", 4, "--study", "none")["traces"]
+    assert set(traces) == {str(small_trace), str(other)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sparsity", [0.5, 0.6, 0.7, 0.8])
+def test_budgets_from_some_traces_miss_less_on_another(spinctl, tmp_path, sparsity):
+    """Of other kinds of text, too: learnt from two kinds, replayed on the third."""
+    if not all(trace.exists() for trace in LARGE):
+        pytest.skip("no large traces (SPIN_TRACES_DIR)")
+    ratios = []
+    for held_out in LARGE:
+        policy = tmp_path / f"{held_out.stem}.json"
+        spinctl.json("tune", *[t for t in LARGE if t != held_out], "--topk", 512, "--target-sparsity", sparsity, "--out", policy)
+        replay = ("replay", "--trace", held_out, "--topk", 512)
+        tuned, uniform = spinctl.json(*replay, "--policy", policy), spinctl.json(*replay, "--sparsity", sparsity)
+        assert tuned["realized_sparsity"] == pytest.approx(uniform["realized_sparsity"], abs=0.003)
+        ratios.append((tuned["miss_mean"], uniform["miss_mean"]))
+    assert sum(tuned for tuned, _ in ratios) <= 0.7 * sum(uniform for _, uniform in ratios), ratios
+
+
+def test_a_replay_of_the_policy_misses_what_tune_promised(spinctl, small_trace, tmp_path):
+    policy = tmp_path / "policy.json"
+    tuned = spinctl.json("tune", small_trace, "--topk", 128, "--target-miss", "0.01", "--out", policy)
+    replay = spinctl.json("replay", "--trace", small_trace, "--topk", 128, "--policy", policy)
+    assert tuned["expected"]["miss_mean"] == pytest.approx(0.01, abs=0.004)
+    # Exploration draws differ: a replay's request has a key of its own.
+    assert replay["miss_mean"] == pytest.approx(tuned["expected"]["miss_mean"], abs=0.004)
+    assert tuned["sparsity"] > tuned["expected"]["uniform_sparsity_at_same_goal"]
+
+
+def test_a_uniform_policy_has_one_sparsity(spinctl, small_trace, tmp_path):
+    policy = tmp_path / "policy.json"
+    spinctl.json("tune", small_trace, "--topk", 128, "--target-sparsity", "0.5", "--uniform", "--out", policy)
+    written = json.loads(policy.read_text())["policy"]
+    assert written["sparsity"] == 0.5 and "layer_sparsity" not in written
+
+
+def test_query_aware_with_budgets_is_one_more_setting(spinctl, small_trace, tmp_path):
+    policy = tmp_path / "policy.json"
+    spinctl.json("tune", small_trace, "--topk", 128, "--target-sparsity", "0.6", "--predictor", "query_aware", "--exploration", 0, "--out", policy)
+    miss = spinctl.json("eval", small_trace, "--topk", 128, "--sparsity", "0.6", "--study", "none", "--policy", policy)["traces"]["small-8k"]["miss"]
+    assert miss["policy"]["query_aware"]["sparsity"] == pytest.approx(miss["0.6"]["spin"]["sparsity"], abs=0.01)
+    assert miss["policy"]["query_aware"]["mean"] <= 0.25 * miss["0.6"]["spin"]["mean"]
+
+
+@pytest.mark.parametrize("words, says", [
+    (("eval", "none.safetensors", "--topk", 8), "none.safetensors: no such file"),
+    (("eval", "TRACE"), "--topk"),
+    (("eval", "TRACE", "--topk", 128, "--steps", 129), "the trace has 128"),
+    (("eval", "TRACE", "--topk", 128, "--sparsity", "0.4,1"), "--sparsity: 1 is not in [0, 1)"),
+    (("eval", "TRACE", "--topk", 128, "--layer-sparsity", "0.4"), "1 values for 4 layers"),
+    (("eval", "TRACE", "--topk", 128, "--steps", 2, "--study", "none", "--report", "/nowhere/x.html"), "/nowhere/x.html"),
+    (("tune", "TRACE", "--topk", 128), "--target-miss or --target-sparsity"),
+    (("tune", "TRACE", "--topk", 128, "--target-sparsity", 2), "--target-sparsity: 2 is not in [0, 1)"),
+], ids=str)
+def test_refuses_in_one_sentence(spinctl, small_trace, words, says):
+    words = [small_trace if word == "TRACE" else word for word in words]
+    assert says in spinctl.refusal(*words, code=1 if "/nowhere/x.html" in words else 2)
