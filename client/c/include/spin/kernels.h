@@ -254,11 +254,13 @@ typedef struct spin_binding {
   void* slab;
   const spin_request_record* records;
   spin_layer_counters* counters;
+  void* audits; /* of the slab, or null */
   spin_list_header* headers;
   int32_t* blocks;
   spin_list_mask* masks;
   uint64_t epoch;
   spin_ema_weights weights;
+  void* staging; /* null: the sidecar executor alone uses it */
 } spin_binding;
 
 /* ---- launches ---- */
