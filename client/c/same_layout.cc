@@ -48,7 +48,8 @@ SAME(spin_layer_counters, LayerCounters, audit_missed_slots);
 SAME(spin_layer_audits, LayerAudits, rank_slots);
 SAME_FIELD(spin_layer_audits, miss_rows, LayerAudits, miss_rows);
 SAME(spin_audit_result, AuditResult, missed);
-SAME(spin_binding, Binding, weights);
+SAME(spin_binding, Binding, staging);
+SAME_FIELD(spin_binding, audits, Binding, audits);
 SAME_FIELD(spin_binding, records, Binding, records);
 SAME_FIELD(spin_binding, counters, Binding, counters);
 SAME_FIELD(spin_binding, audits, Binding, audits);
@@ -56,6 +57,7 @@ SAME_FIELD(spin_binding, headers, Binding, headers);
 SAME_FIELD(spin_binding, blocks, Binding, blocks);
 SAME_FIELD(spin_binding, masks, Binding, masks);
 SAME_FIELD(spin_binding, epoch, Binding, epoch);
+SAME_FIELD(spin_binding, weights, Binding, weights);
 
 static_assert(SPIN_PAGE_SLOTS == kPageSlots && SPIN_MAX_LAYERS == kMaxLayers);
 static_assert(SPIN_MAX_TOPK == kMaxTopk && SPIN_MAX_NEXT_N == kMaxNextN);

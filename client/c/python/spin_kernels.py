@@ -109,7 +109,8 @@ class AuditResult(ctypes.Structure):
 
 class Binding(ctypes.Structure):
     _fields_ = [("slab", c_void_p), ("records", c_void_p), ("counters", c_void_p), ("audits", c_void_p),
-                ("headers", c_void_p), ("blocks", c_void_p), ("masks", c_void_p), ("epoch", c_uint64), ("weights", EmaWeights)]
+                ("headers", c_void_p), ("blocks", c_void_p), ("masks", c_void_p), ("epoch", c_uint64),
+                ("weights", EmaWeights), ("staging", c_void_p)]
 
 
 # Launches.

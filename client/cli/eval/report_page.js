@@ -124,14 +124,14 @@ function drawBudgets() {
     tile('One sparsity for all', percent(advice.uniform_sparsity, 1), 'is what that miss would allow'));
   byId('command').textContent = advice.command;
   draw('budgets', {
-    grid: { left: 56, right: 16, top: 16, bottom: 48 },
+    grid: { left: 56, right: 90, top: 16, bottom: 48 },
     tooltip: tooltip({ trigger: 'axis', axisPointer: { type: 'none' }, formatter: ([p]) => `layer ${p.name}: skip <b>${percent(p.value, 1)}</b>` }),
     xAxis: axis('layer', { type: 'category', nameGap: 28, data: data.traces[0].layer_numbers.map(String) }),
     yAxis: axis('', { type: 'value', min: 0, max: 1, axisLabel: { color: color('quiet'), formatter: v => percent(v, 0) } }),
     series: [{
       type: 'bar', data: advice.layer_sparsity, color: color('accent'), barMaxWidth: 44, itemStyle: { borderRadius: [4, 4, 0, 0] },
       markLine: { symbol: 'none', silent: true, lineStyle: { color: color('missed') }, data: [{ yAxis: advice.uniform_sparsity }],
-        label: { position: 'insideStartTop', color: color('text'), backgroundColor: color('card'), padding: [2, 5], borderRadius: 3, formatter: `one for all: ${percent(advice.uniform_sparsity, 1)}` } },
+        label: { position: 'end', color: color('text'), formatter: `one for all:\n${percent(advice.uniform_sparsity, 1)}` } },
     }],
   });
 }

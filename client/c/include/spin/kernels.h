@@ -274,6 +274,7 @@ typedef struct spin_binding {
   spin_list_mask* masks;
   uint64_t epoch;
   spin_ema_weights weights;
+  void* staging; /* null: the sidecar executor alone uses it */
 } spin_binding;
 
 /* ---- launches ---- */
