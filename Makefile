@@ -32,7 +32,7 @@ build: setup-build  ## Build spind and spinctl into build/bin
 	$(call build,release,build,spind spinctl)
 
 install: setup-build  ## Install programs, headers and CMake package under PREFIX (/usr/local)
-	$(call build,release,build,spind spinctl spin_client)
+	$(call build,release,build,spind spinctl spin_client spin_kernels_c)
 	@cmake --install build --prefix $(PREFIX)
 
 ##@ Test

@@ -28,6 +28,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
 
 L2_REACH = 320 << 20      # bytes of state and scores that steps go through, over several sessions
 WEIGHT_BYTES = 32 << 20   # that the emulated attention reads, in each layer
+SCORE_BUFFERS = 2         # of the engine, used in turn from layer to layer
 SIZES = ((131072, 1), (131072, 8), (131072, 32), (524288, 1), (524288, 8))
 SPARSITIES = (0.3, 0.4, 0.5)
 LAYERED = ((131072, 1), (131072, 8))  # sizes at which the per-layer form is measured
@@ -48,6 +49,8 @@ class DeepGemm:
         except Exception as error:  # what it can't find of its tools at import is no ImportError
             raise Skipped(f"DeepGEMM is not installed ({error})") from error
         self._module = deep_gemm
+        if hasattr(deep_gemm, "set_pdl"):
+            deep_gemm.set_pdl(True)  # as vLLM does
         self._sms = torch.cuda.get_device_properties(0).multi_processor_count
 
     def plan(self, lengths):
@@ -179,7 +182,7 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
 
 
 def measure_layered(session) -> dict:
-    """The step of an engine that reuses its score buffers (two in turn): observe of a layer is on a branch of the graph
+    """The step of an engine that reuses its score buffers: observe of a layer is on a branch of the graph
     beside the attention that follows its scoring, and has ended before its buffer is written again; select and compact
     come at the end. Against the form that keeps all scores and does all of it at the end."""
     shape, engine = session.shape, session.engine
@@ -189,7 +192,7 @@ def measure_layered(session) -> dict:
     inputs = torch.randn(max(shape.requests, 1), width, device="cuda").bfloat16()
     outputs = torch.empty(inputs.shape[0], weights.shape[2], device="cuda", dtype=torch.bfloat16)
     branch = torch.cuda.Stream()
-    buffers = [None, None]
+    buffers = [None] * SCORE_BUFFERS
 
     def attention(layer):
         torch.mm(inputs, weights[layer % 8], out=outputs)
@@ -206,9 +209,9 @@ def measure_layered(session) -> dict:
         session.compact()
 
     def per_layer():
-        main, observed = torch.cuda.current_stream(), [None, None]
+        main, observed = torch.cuda.current_stream(), [None] * SCORE_BUFFERS
         for layer in range(shape.layers):
-            turn = layer % 2
+            turn = layer % SCORE_BUFFERS
             if observed[turn] is not None:
                 main.wait_event(observed[turn])
             buffers[turn] = None

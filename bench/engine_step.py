@@ -151,7 +151,7 @@ class Session:
         self.scored = self._zeros(requests * ctypes.sizeof(spin.ScoredRow))
         self._write(self.rows, [spin.Row(r, shape.next_n, shape.position, 0, GENERATION) for r in range(requests)])
         self.binding = self._upload([spin.Binding(
-            self.slab.data_ptr(), self.records.data_ptr(), self.counters.data_ptr(), self.headers.data_ptr(),
+            self.slab.data_ptr(), self.records.data_ptr(), self.counters.data_ptr(), None, self.headers.data_ptr(),
             self.lists.data_ptr(), self.masks.data_ptr(), EPOCH, spin.EmaWeights(0.5, 0.5))])
         table = (layers, requests, blocks)
         self.kept_table = torch.zeros(table, dtype=torch.int32, device=on)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # What `cmake --install` lays out: the programs, the client library with its public headers, and a CMake
-# package that gives a consumer spin::client (tests/install is one).
+# package that gives a consumer spin::client, and spin::kernels_c for the C ABI (tests/install is one).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -13,7 +13,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/client/cpp/include/spin ${PROJECT_SOURCE
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h")
 
-# The client and the static libraries that it links. Only spin::client is for consumers. The targets of the
+# The client and the static libraries that it links. Of these, only spin::client is for consumers. The targets of the
 # second list hold build settings and paths of this tree; installed, they are empty names that the first list
 # links to.
 set(libraries spin_client spin_proto spin_dataplane spin_kernels)
@@ -26,6 +26,7 @@ install(TARGETS ${libraries} EXPORT spinTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS ${names} EXPORT spinTargets)
+set_target_properties(spin_kernels_c PROPERTIES EXPORT_NAME kernels_c)
 install(TARGETS spin_kernels_c EXPORT spinTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT spinTargets NAMESPACE spin:: DESTINATION ${package_dir})

@@ -28,7 +28,7 @@ struct SessionLayout {
   uint64_t records;         // RequestRecord[R]
   uint64_t counters;        // LayerCounters[L]
   uint64_t audits;          // LayerAudits[L]
-  uint64_t timeline;        // uint64[2], see timeline.h
+  uint64_t timeline;        // uint64[3], see timeline.h
   uint64_t headers;         // ListHeader[2][R][L]
   uint64_t lists;           // int32[2][R][L][M]
   uint64_t masks;           // ListMask[2][R][L][ceil(M / 32)]

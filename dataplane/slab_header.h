@@ -11,7 +11,7 @@ namespace spin::dataplane {
 inline constexpr uint64_t kSlabMagic = 0x42414c534e495053;  // "SPINSLAB"
 
 // Counts every change of what lies in the slab: this header, the layout, the records of kernels/.
-inline constexpr uint32_t kLayoutVersion = 3;
+inline constexpr uint32_t kLayoutVersion = 4;
 
 // All offsets into the slab are multiples of this.
 inline constexpr uint64_t kSlabAlignment = 256;

@@ -41,6 +41,22 @@ class StepRunner {
   absl::Status Predict(absl::Span<const kernels::Row> rows, const kernels::Policy& policy,
                        kernels::LayerRange layers, kernels::Stream stream);
 
+  // The rows of a step whose scores are in the staging area, or will be there when the stream gets
+  // to it.
+  struct StagedRows {
+    absl::Span<const kernels::ScoredRow> scored;
+    absl::Span<const kernels::ScoredRow> audited;
+    absl::Span<const kernels::Row> next;
+  };
+  // Such a step in its parts, in this order: everything comes from the host before the first launch
+  // that may have to wait. Upload takes the rows; the others must be given the same ones.
+  absl::Status Upload(const StagedRows& rows, const kernels::Policy& policy,
+                      kernels::Stream stream);
+  // Fills in where the rows are. Optional: without it the step is run in any case.
+  absl::Status Admit(const StagedRows& rows, kernels::AdmitParams admit, kernels::Stream stream);
+  absl::Status ObserveStaged(const StagedRows& rows, double decay, kernels::Stream stream);
+  absl::Status PredictStaged(const StagedRows& rows, kernels::Stream stream);
+
   const SessionView& view() const { return view_; }
   kernels::LayerRange all_layers() const { return {0, view_.shape.geometry.layers}; }
 
@@ -57,8 +73,15 @@ class StepRunner {
   static Scratch ScratchAt(std::byte* base, const kernels::Device& device,
                            const SessionShape& shape);
 
+  absl::Status LaunchAudit(size_t rows, const kernels::ScoreView& scores,
+                           kernels::LayerRange layers, kernels::Stream stream);
+  absl::Status LaunchObserve(size_t rows, const kernels::ScoreView& scores,
+                             kernels::LayerRange layers, double decay, kernels::Stream stream);
+  absl::Status LaunchSelect(size_t rows, kernels::LayerRange layers, kernels::Stream stream);
+
   template <typename Row>
-  absl::Status Upload(Row* to, absl::Span<const Row> rows, kernels::Stream stream) {
+  absl::Status UploadRows(Row* to, absl::Span<const Row> rows, kernels::Stream stream) {
+    if (rows.empty()) return absl::OkStatus();
     return device_->Copy(to, rows.data(), static_cast<int64_t>(rows.size() * sizeof(Row)), stream);
   }
 

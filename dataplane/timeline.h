@@ -7,12 +7,14 @@
 
 // Order across the two processes (sidecar executor): 64-bit words in the slab that only grow. The
 // engine raises one when its scores are staged, spind the other when its lists are written
-// (kernels::Device::WriteWord and WaitWord).
+// (kernels::Device::WriteWord and WaitWord). A step that the engine went through without staging
+// anything, because spind was late with the one before, is named in the third.
 namespace spin::dataplane {
 
 struct Timeline {
   uint64_t engine_done;
   uint64_t spin_done;
+  uint64_t engine_skipped;
 };
 
 }  // namespace spin::dataplane

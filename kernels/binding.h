@@ -29,6 +29,7 @@ struct Binding {
   ListMask* masks;
   uint64_t epoch;
   EmaWeights weights;
+  std::byte* staging;  // or null: nothing is staged
 };
 
 // Parameters as they are when the launch runs. With BoundLists lists and epoch come from the

@@ -2,8 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <cstring>
+#include <deque>
 #include <new>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "kernels/device.h"
 #include "kernels/word.h"
 
@@ -13,6 +17,7 @@ namespace {
 class CpuDevice final : public Device {
  public:
   absl::string_view uuid() const override { return kCpuUuid; }
+  bool runs_ahead() const override { return false; }
 
   absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override {
     constexpr std::align_val_t kAlignment{256};
@@ -24,8 +29,18 @@ class CpuDevice final : public Device {
   absl::StatusOr<DeviceMemory> AllocateHost(int64_t bytes) override { return Allocate(bytes); }
   absl::StatusOr<Stream> MakeStream() override { return Stream{}; }
   absl::StatusOr<Marker> MakeMarker() override { return Marker{}; }
-  absl::Status Mark(Marker, Stream) override { return absl::OkStatus(); }
+  absl::Status Mark(Marker marker, Stream) override {
+    if (marker.handle != nullptr) *static_cast<absl::Time*>(marker.handle) = absl::Now();
+    return absl::OkStatus();
+  }
   bool Passed(Marker) override { return true; }
+  absl::StatusOr<Marker> MakeTimedMarker() override {
+    absl::MutexLock lock(&mutex_);
+    return Marker{&times_.emplace_back()};
+  }
+  absl::StatusOr<absl::Duration> Between(Marker from, Marker to) override {
+    return *static_cast<absl::Time*>(to.handle) - *static_cast<absl::Time*>(from.handle);
+  }
 
   int64_t SelectWorkspaceBytes(int32_t, int32_t, int32_t max_blocks) const override {
     return SelectWorkspaceBytesCpu(max_blocks);
@@ -62,6 +77,18 @@ class CpuDevice final : public Device {
     FillCpu(params);
     return absl::OkStatus();
   }
+  absl::Status Stage(const StageParams& params, Stream) override {
+    StageCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Expect(const ExpectParams& params, Stream) override {
+    ExpectCpu(params);
+    return absl::OkStatus();
+  }
+  absl::Status Admit(const AdmitParams& params, Stream) override {
+    AdmitCpu(params);
+    return absl::OkStatus();
+  }
   absl::Status Copy(void* to, const void* from, int64_t bytes, Stream) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
     return absl::OkStatus();
@@ -74,11 +101,19 @@ class CpuDevice final : public Device {
     Raise(*word, value);
     return absl::OkStatus();
   }
-  absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit, Stream) override {
-    if (WaitReached(*word, value, limit)) return absl::OkStatus();
-    return absl::DeadlineExceededError("a timeline word was not reached in time");
+  absl::Status WaitWord(const WordWait& wait, Stream) override {
+    if (WaitReached(*wait.word, wait.value, wait.limit)) return absl::OkStatus();
+    return GiveUp(wait);
+  }
+  absl::Status GiveUp(const WordWait& wait) override {
+    Raise(*wait.given_up, wait.ticket);
+    return absl::OkStatus();
   }
   absl::Status Synchronize(Stream) override { return absl::OkStatus(); }
+
+ private:
+  absl::Mutex mutex_;
+  std::deque<absl::Time> times_ ABSL_GUARDED_BY(mutex_);  // of timed markers
 };
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/cuda_launch.h"
+#include "kernels/cuda_words.h"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/use_cuda_device.h"
 
@@ -42,15 +43,15 @@ std::string UuidOf(const cudaUUID_t& uuid) {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int ordinal, std::string uuid, uint32_t* timed_out)
-      : ordinal_(ordinal), uuid_(std::move(uuid)), timed_out_(timed_out) {}
+  CudaDevice(int ordinal, std::string uuid, std::unique_ptr<CudaWords> words)
+      : ordinal_(ordinal), uuid_(std::move(uuid)), words_(std::move(words)) {}
   ~CudaDevice() override {
     for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
     for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
-    (void)cudaFreeHost(timed_out_);
   }
 
   absl::string_view uuid() const override { return uuid_; }
+  bool runs_ahead() const override { return true; }
 
   absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) override {
     void* memory = nullptr;
@@ -71,14 +72,16 @@ class CudaDevice final : public Device {
       (void)On("cudaFreeHost", [&] { return cudaFreeHost(gone); });
     });
   }
-  absl::StatusOr<Marker> MakeMarker() override {
-    cudaEvent_t event = nullptr;
-    absl::Status status =
-        On("a new event", [&] { return cudaEventCreateWithFlags(&event, cudaEventDisableTiming); });
+  absl::StatusOr<Marker> MakeMarker() override { return MakeEvent(cudaEventDisableTiming); }
+  absl::StatusOr<Marker> MakeTimedMarker() override { return MakeEvent(cudaEventDefault); }
+  absl::StatusOr<absl::Duration> Between(Marker from, Marker to) override {
+    float ms = 0;
+    absl::Status status = On("Between", [&] {
+      return cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(from.handle),
+                                  static_cast<cudaEvent_t>(to.handle));
+    });
     if (!status.ok()) return status;
-    absl::MutexLock lock(&mutex_);
-    events_.push_back(event);
-    return Marker{event};
+    return absl::Milliseconds(double{ms});
   }
   absl::Status Mark(Marker marker, Stream stream) override {
     return On("Mark", [&] {
@@ -125,6 +128,15 @@ class CudaDevice final : public Device {
   absl::Status Fill(const FillParams& params, Stream stream) override {
     return On("Fill", [&] { return FillCuda(params, Handle(stream)); });
   }
+  absl::Status Stage(const StageParams& params, Stream stream) override {
+    return On("Stage", [&] { return StageCuda(params, Handle(stream)); });
+  }
+  absl::Status Expect(const ExpectParams& params, Stream stream) override {
+    return On("Expect", [&] { return ExpectCuda(params, Handle(stream)); });
+  }
+  absl::Status Admit(const AdmitParams& params, Stream stream) override {
+    return On("Admit", [&] { return AdmitCuda(params, Handle(stream)); });
+  }
   absl::Status Copy(void* to, const void* from, int64_t bytes, Stream stream) override {
     return On("Copy", [&] {
       return cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
@@ -136,24 +148,30 @@ class CudaDevice final : public Device {
               [&] { return cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), Handle(stream)); });
   }
   absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) override {
-    return On("WriteWord", [&] { return WriteWordCuda(word, value, Handle(stream)); });
+    return On("WriteWord", [&] { return words_->Write(word, value, Handle(stream)); });
   }
-  absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit,
-                        Stream stream) override {
-    const auto limit_ns =
-        static_cast<uint64_t>(std::max<int64_t>(absl::ToInt64Nanoseconds(limit), 0));
-    return On("WaitWord",
-              [&] { return WaitWordCuda(word, value, limit_ns, timed_out_, Handle(stream)); });
+  absl::Status WaitWord(const WordWait& wait, Stream stream) override {
+    return On("WaitWord", [&] { return words_->Wait(wait, Handle(stream)); });
+  }
+  absl::Status GiveUp(const WordWait& wait) override {
+    return On("GiveUp", [&] { return words_->GiveUp(wait); });
   }
   absl::Status Synchronize(Stream stream) override {
-    absl::Status status = On("Synchronize", [&] { return cudaStreamSynchronize(Handle(stream)); });
-    if (!status.ok()) return status;
-    if (std::atomic_ref<uint32_t>(*timed_out_).exchange(0) == 0) return absl::OkStatus();
-    return absl::DeadlineExceededError("a timeline word was not reached in time");
+    return On("Synchronize", [&] { return cudaStreamSynchronize(Handle(stream)); });
   }
 
  private:
   static cudaStream_t Handle(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+
+  absl::StatusOr<Marker> MakeEvent(unsigned flags) {
+    cudaEvent_t event = nullptr;
+    absl::Status status =
+        On("a new event", [&] { return cudaEventCreateWithFlags(&event, flags); });
+    if (!status.ok()) return status;
+    absl::MutexLock lock(&mutex_);
+    events_.push_back(event);
+    return Marker{event};
+  }
 
   // Launches with this device current, and leaves the caller's as it was.
   template <typename Launch>
@@ -167,7 +185,7 @@ class CudaDevice final : public Device {
 
   const int ordinal_;
   const std::string uuid_;
-  uint32_t* const timed_out_;  // pinned: a wait that gave up sets it
+  const std::unique_ptr<CudaWords> words_;
   absl::Mutex mutex_;
   std::vector<cudaStream_t> streams_ ABSL_GUARDED_BY(mutex_);
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
@@ -227,7 +245,7 @@ cudaError_t LoadKernelsCuda() {
   for (const auto load :
        {internal::LoadObserveCuda, internal::LoadScanCuda, internal::LoadPredictCuda,
         internal::LoadSelectCuda, internal::LoadCompactCuda, internal::LoadAuditCuda,
-        internal::LoadFillCuda, internal::LoadWordCuda}) {
+        internal::LoadFillCuda, internal::LoadStageCuda, internal::LoadHandoverCuda}) {
     const cudaError_t error = load();
     if (error != cudaSuccess) return error;
   }
@@ -259,18 +277,13 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {
   if (!found.ok()) return found.status();
   const UseCudaDevice use(found->ordinal);
   cudaError_t error = use.error();
-  uint32_t* timed_out = nullptr;
-  if (error == cudaSuccess) {
-    error =
-        cudaHostAlloc(reinterpret_cast<void**>(&timed_out), sizeof *timed_out, cudaHostAllocMapped);
-  }
-  if (error == cudaSuccess) *timed_out = 0;
   if (error == cudaSuccess) error = LoadKernelsCuda();
+  std::unique_ptr<CudaWords> words;
+  if (error == cudaSuccess) error = CudaWords::Create(found->ordinal, &words);
   if (error != cudaSuccess) {
-    if (timed_out) (void)cudaFreeHost(timed_out);
     return CudaError(absl::StrCat("GPU ", found->info.uuid, " can't be used"), error);
   }
-  return std::make_unique<CudaDevice>(found->ordinal, found->info.uuid, timed_out);
+  return std::make_unique<CudaDevice>(found->ordinal, found->info.uuid, std::move(words));
 }
 
 }  // namespace spin::kernels

@@ -8,9 +8,11 @@
 #include "kernels/audit.h"
 #include "kernels/compact.h"
 #include "kernels/fill.h"
+#include "kernels/handover.h"
 #include "kernels/observe.h"
 #include "kernels/predict.h"
 #include "kernels/select.h"
+#include "kernels/stage.h"
 
 // The CUDA kernels, one function for each kernel header: they check nothing but their launch. All
 // are capturable in graphs: what changes from step to step is read from the device memory that the
@@ -25,11 +27,9 @@ cudaError_t RemapCuda(const RemapParams& params, cudaStream_t stream);
 cudaError_t ObserveCuda(const ObserveParams& params, cudaStream_t stream);
 cudaError_t AuditCuda(const AuditParams& params, cudaStream_t stream);
 cudaError_t FillCuda(const FillParams& params, cudaStream_t stream);
-
-// Holds the stream until *word >= value, at most `limit_ns`; then raises *timed_out and goes on.
-cudaError_t WaitWordCuda(const uint64_t* word, uint64_t value, uint64_t limit_ns,
-                         uint32_t* timed_out, cudaStream_t stream);
-cudaError_t WriteWordCuda(uint64_t* word, uint64_t value, cudaStream_t stream);
+cudaError_t StageCuda(const StageParams& params, cudaStream_t stream);
+cudaError_t ExpectCuda(const ExpectParams& params, cudaStream_t stream);
+cudaError_t AdmitCuda(const AdmitParams& params, cudaStream_t stream);
 
 // Loads every kernel of this file onto the current device and sets its limits: a first launch that
 // loads its kernel lazily would never return behind a pending wait of another stream.

@@ -14,9 +14,12 @@
 #include "kernels/audit.h"
 #include "kernels/compact.h"
 #include "kernels/fill.h"
+#include "kernels/handover.h"
 #include "kernels/observe.h"
 #include "kernels/predict.h"
 #include "kernels/select.h"
+#include "kernels/stage.h"
+#include "kernels/word_wait.h"
 
 // Where the kernels run. Two implementations: the CPU reference, and CUDA.
 namespace spin::kernels {
@@ -46,6 +49,9 @@ class Device {
   // "GPU-..." as the driver prints it; "CPU" for the reference.
   virtual absl::string_view uuid() const = 0;
 
+  // Whether launches return before they have run. If not, every call runs to its end.
+  virtual bool runs_ahead() const = 0;
+
   // Uninitialised memory, aligned to 256 bytes. RESOURCE_EXHAUSTED if there is no room.
   virtual absl::StatusOr<DeviceMemory> Allocate(int64_t bytes) = 0;
 
@@ -62,6 +68,11 @@ class Device {
   // Whether all work before the marker has run. True also where the device has failed.
   virtual bool Passed(Marker marker) = 0;
 
+  // The same for a marker that remembers when it was passed. Only between two of these that have
+  // been set and passed is there a time.
+  virtual absl::StatusOr<Marker> MakeTimedMarker() = 0;
+  virtual absl::StatusOr<absl::Duration> Between(Marker from, Marker to) = 0;
+
   // Scratch memory that Select needs for launches up to this size; a multiple of 8.
   virtual int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;
 
@@ -75,6 +86,9 @@ class Device {
   virtual absl::Status Observe(const ObserveParams& params, Stream stream) = 0;
   virtual absl::Status Audit(const AuditParams& params, Stream stream) = 0;
   virtual absl::Status Fill(const FillParams& params, Stream stream) = 0;
+  virtual absl::Status Stage(const StageParams& params, Stream stream) = 0;
+  virtual absl::Status Expect(const ExpectParams& params, Stream stream) = 0;
+  virtual absl::Status Admit(const AdmitParams& params, Stream stream) = 0;
   // Either side may be memory of the device or of the host. Host memory may be reused when the call
   // returns if it is the source, and read after Synchronize if it is the target.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, Stream stream) = 0;
@@ -83,10 +97,12 @@ class Device {
   // Stores `value` into a word in shared memory when the stream gets there.
   virtual absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) = 0;
 
-  // Holds the stream until the word has reached `value`, at most `limit`: then DEADLINE_EXCEEDED
-  // from here (CPU) or from the next Synchronize (CUDA), and the stream goes on.
-  virtual absl::Status WaitWord(uint64_t* word, uint64_t value, absl::Duration limit,
-                                Stream stream) = 0;
+  // Holds the stream until the word has reached `value`, not much longer than `limit`: then the wait
+  // is given up, which *given_up tells launches that come after it, and the stream goes on. Giving
+  // up may raise the word itself. Not capturable in a graph.
+  virtual absl::Status WaitWord(const WordWait& wait, Stream stream) = 0;
+  // Gives up a wait that is under way, from any thread.
+  virtual absl::Status GiveUp(const WordWait& wait) = 0;
 
   // Waits until everything on the stream has run.
   virtual absl::Status Synchronize(Stream stream) = 0;

@@ -19,13 +19,15 @@ inline void Raise(uint64_t& word, uint64_t value) {
   std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
 }
 
-inline bool Reached(uint64_t& word, uint64_t value) {
-  return std::atomic_ref<uint64_t>(word).load(std::memory_order_acquire) >= value;
+inline uint64_t LoadWord(const uint64_t& word) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
 }
+
+inline bool Reached(const uint64_t& word, uint64_t value) { return LoadWord(word) >= value; }
 
 // Waits until the word has reached `value`; false once `limit` has passed. Never unbounded: the
 // writer may be dead.
-inline bool WaitReached(uint64_t& word, uint64_t value, absl::Duration limit) {
+inline bool WaitReached(const uint64_t& word, uint64_t value, absl::Duration limit) {
   const auto start = std::chrono::steady_clock::now();  // a change of the clock must not stretch it
   for (int spins = 0; !Reached(word, value); ++spins) {
     if (spins < 1000) continue;

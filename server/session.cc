@@ -17,6 +17,7 @@ namespace spin::server {
 
 Session::StepBuffers::StepBuffers(int max_requests) {
   requests.reserve(max_requests);
+  before.reserve(max_requests);
   scored.reserve(max_requests);
   audited.reserve(max_requests);
   next.reserve(max_requests);

@@ -103,6 +103,7 @@ class Session {
   struct StepBuffers {
     explicit StepBuffers(int max_requests);
     std::vector<std::shared_ptr<Request>> requests;
+    std::vector<Request::StepState> before;  // of the same requests, as the step found them
     std::vector<kernels::ScoredRow> scored;
     std::vector<kernels::ScoredRow> audited;
     std::vector<kernels::Row> next;

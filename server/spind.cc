@@ -73,17 +73,17 @@ absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config) {
   if (!device.ok()) return device.status();
   auto slab = Slab::Create(device->get(), config.shm_dir, config.slab_bytes);
   if (!slab.ok()) return slab.status();
-  const auto steps = (*device)->MakeStream();
-  if (!steps.ok()) return steps.status();
-  std::unique_ptr<Spind> spind(
-      new Spind(config, *std::move(lock), *std::move(device), *std::move(slab), *steps));
+  auto executor = StepExecutor::Create(device->get(), config.wait_limit);
+  if (!executor.ok()) return executor.status();
+  std::unique_ptr<Spind> spind(new Spind(config, *std::move(lock), *std::move(device),
+                                         *std::move(slab), *std::move(executor)));
   const absl::Status serving = spind->Serve(config);
   if (!serving.ok()) return serving;
   return spind;
 }
 
 Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-             std::unique_ptr<Slab> slab, kernels::Stream steps)
+             std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor)
     : started_at_(absl::Now()),
       lock_(std::move(lock)),
       device_(std::move(device)),
@@ -92,7 +92,7 @@ Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Dev
       rpc_metrics_(*registry_),
       quarantine_(config.quarantine),
       sessions_(&quarantine_),
-      executor_(config.wait_limit, steps),
+      executor_(std::move(executor)),
       step_queue_("steps", config.step_queue),
       control_queue_("control", config.control_queue) {}
 
@@ -117,7 +117,7 @@ absl::Status Spind::Serve(const Config& config) {
                                                         .device = device_.get(),
                                                         .sessions = &sessions_,
                                                         .peers = peers_.get(),
-                                                        .executor = &executor_,
+                                                        .executor = executor_.get(),
                                                         .step_queue = &step_queue_,
                                                         .control_queue = &control_queue_,
                                                         .rpc_metrics = &rpc_metrics_,

@@ -45,7 +45,7 @@ class Spind {
 
  private:
   Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-        std::unique_ptr<Slab> slab, kernels::Stream steps);
+        std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor);
   absl::Status Serve(const Config& config);
   v1::ServerInfo Info() const;
   std::string Status() const;
@@ -61,7 +61,7 @@ class Spind {
   Quarantine quarantine_;
   SessionTable sessions_;
   std::unique_ptr<BudgetReviewer> budgets_;
-  StepExecutor executor_;
+  const std::unique_ptr<StepExecutor> executor_;
   WorkQueue step_queue_;
   WorkQueue control_queue_;
   std::unique_ptr<PeerWatcher> peers_;

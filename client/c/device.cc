@@ -36,14 +36,16 @@ absl::Status PageBytes(const spin_geometry* geometry, int64_t* bytes) {
   return absl::OkStatus();
 }
 
-absl::Status WorkspaceBytes(const spin_device* device, int32_t layers, int32_t rows,
-                            int32_t max_blocks, int64_t* bytes) {
+using WorkspaceBytesOf = int64_t (kernels::Device::*)(int32_t, int32_t, int32_t) const;
+
+absl::Status WorkspaceBytes(WorkspaceBytesOf ask, const spin_device* device, int32_t layers,
+                            int32_t rows, int32_t max_blocks, int64_t* bytes) {
   if (device == nullptr) return Bad("device", "is null");
   if (bytes == nullptr) return Bad("bytes", "is null");
   if (layers < 1 || layers > kernels::kMaxLayers) return Bad("layers", "is not in 1 to 128");
   if (rows < 1) return Bad("rows", "is not positive");
   if (max_blocks < 1) return Bad("max_blocks", "is not positive");
-  *bytes = device->device->SelectWorkspaceBytes(layers, rows, max_blocks);
+  *bytes = ((*device->device).*ask)(layers, rows, max_blocks);
   return absl::OkStatus();
 }
 
@@ -51,6 +53,7 @@ absl::Status WorkspaceBytes(const spin_device* device, int32_t layers, int32_t r
 }  // namespace spin::c_abi
 
 using spin::c_abi::Guarded;
+using spin::kernels::Device;
 
 extern "C" {
 
@@ -73,8 +76,18 @@ spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes) {
 
 spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers, int32_t rows,
                                       int32_t max_blocks, int64_t* bytes) {
-  return Guarded(
-      [&] { return spin::c_abi::WorkspaceBytes(device, layers, rows, max_blocks, bytes); });
+  return Guarded([&] {
+    return spin::c_abi::WorkspaceBytes(&Device::SelectWorkspaceBytes, device, layers, rows,
+                                       max_blocks, bytes);
+  });
+}
+
+spin_code spin_audit_workspace_bytes(const spin_device* device, int32_t layers, int32_t rows,
+                                     int32_t max_blocks, int64_t* bytes) {
+  return Guarded([&] {
+    return spin::c_abi::WorkspaceBytes(&Device::AuditWorkspaceBytes, device, layers, rows,
+                                       max_blocks, bytes);
+  });
 }
 
 }  // extern "C"

@@ -154,6 +154,7 @@ absl::Status Audit(kernels::Device& device, const spin_audit_params& params,
   const auto scores = ScoresOf(params.scores);
   absl::Status status = scores.status();
   if (launch->binding == nullptr) status.Update(CheckPointer("counters", params.counters));
+  if (params.audits != nullptr) status.Update(CheckPointer("workspace", params.workspace));
   if (!status.ok()) return status;
   return device.Audit({.geometry = launch->geometry,
                        .state = launch->state,
@@ -164,6 +165,8 @@ absl::Status Audit(kernels::Device& device, const spin_audit_params& params,
                        .lists = launch->lists,
                        .scores = *scores,
                        .counters = CountersOf(params.counters),
+                       .audits = reinterpret_cast<kernels::LayerAudits*>(params.audits),
+                       .workspace = static_cast<std::byte*>(params.workspace),
                        .results = reinterpret_cast<kernels::AuditResult*>(params.results),
                        .binding = launch->binding},
                       stream);

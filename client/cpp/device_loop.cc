@@ -41,6 +41,9 @@ absl::Status DeviceLoop::Remap(int layer, int32_t* topk, int32_t topk_stride, in
                                void* stream) {
   return impl_->Remap(layer, topk, topk_stride, rows, On(stream));
 }
+absl::Status DeviceLoop::Stage(Layers layers, const DeviceScores& scores, int rows, void* stream) {
+  return impl_->Stage(layers, scores, rows, {stream});
+}
 absl::Status DeviceLoop::Audit(Layers layers, const DeviceScores& scores, int rows, void* stream) {
   return impl_->Audit(layers, scores, rows, On(stream));
 }

@@ -30,8 +30,9 @@ dataplane::SessionShape ShapeOf(const SessionOptions& options) {
           .max_slots = options.model.max_slots,
           .max_requests = options.max_requests,
           .max_next_n = options.max_next_n,
-          .scores = kernels::Dtype::kF32,
-          .staging = false};
+          .scores = options.staged_scores == ElementType::kFloat32 ? kernels::Dtype::kF32
+                                                                   : kernels::Dtype::kBF16,
+          .staging = options.executor == spin::Executor::kSidecar};
 }
 
 absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
@@ -45,15 +46,6 @@ absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
   return absl::OkStatus();
 }
 
-kernels::ScoreView ViewOf(const DeviceScores& scores) {
-  return {
-      .data = scores.data,
-      .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16,
-      .layer_stride = scores.layer_stride,
-      .row_stride = scores.row_stride,
-      .draft_stride = scores.draft_stride};
-}
-
 kernels::Binding BindingOf(const StepState& step) {
   if (step.session == nullptr) return {};  // no row names a request then
   const dataplane::SessionView& view = step.session->view();
@@ -65,19 +57,15 @@ kernels::Binding BindingOf(const StepState& step) {
           .blocks = view.lists.blocks,
           .masks = view.lists.masks,
           .epoch = view.epoch,
-          .weights = kernels::WeightsOf(step.policy->kernels.decay)};
+          .weights = kernels::WeightsOf(step.policy->kernels.decay),
+          .staging = view.staging};
 }
 
-// What the parameters name is ignored in favour of the binding's; that they name some is not.
-kernels::LayerAudits kAskForAudits;
-
-// Select and Audit may run on streams of their own, so neither uses the other's workspace.
-int64_t SelectBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
-  return device.SelectWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
-}
-
-int64_t AuditBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
-  return device.AuditWorkspaceBytes(shape.geometry.layers, shape.max_requests, shape.max_blocks());
+// Of Select, then of Audit.
+int64_t WorkspaceBytes(const kernels::Device& device, const dataplane::SessionShape& shape) {
+  const int32_t layers = shape.geometry.layers;
+  return device.SelectWorkspaceBytes(layers, shape.max_requests, shape.max_blocks()) +
+         device.AuditWorkspaceBytes(layers, shape.max_requests, shape.max_blocks());
 }
 
 }  // namespace
@@ -85,9 +73,6 @@ int64_t AuditBytes(const kernels::Device& device, const dataplane::SessionShape&
 absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
     SessionImpl* session, const DeviceBuffers& buffers) {
   const SessionOptions& options = session->options();
-  if (options.executor != spin::Executor::kInline) {
-    return Bad("options.executor", "a device loop needs the inline executor");
-  }
   if (!options.state.has_value() && options.device_uuid != kernels::kCpuUuid) {
     return Bad("options.state", "must be set, so that kernels fit whatever spind comes");
   }
@@ -100,7 +85,7 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
   if (!control.ok()) return control.status();
   auto in_flight = InFlight::Create(&device);
   if (!in_flight.ok()) return in_flight.status();
-  auto workspace = device.Allocate(SelectBytes(device, shape) + AuditBytes(device, shape));
+  auto workspace = device.Allocate(WorkspaceBytes(device, shape));
   if (!workspace.ok()) return workspace.status();
   auto unserved = device.Allocate(sizeof(uint32_t));
   if (!unserved.ok()) return unserved.status();
@@ -110,16 +95,24 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
   absl::Status zeroed = device.Zero(unserved->get(), sizeof(uint32_t), (*local)->stream);
   zeroed.Update(device.Synchronize((*local)->stream));
   if (!zeroed.ok()) return zeroed;
+  std::unique_ptr<SidecarSteps> sidecar;
+  if (options.executor == spin::Executor::kSidecar) {
+    auto made = SidecarSteps::Create(&device, options.step_timeout, &session->counts());
+    if (!made.ok()) return made.status();
+    sidecar = *std::move(made);
+  }
   return std::unique_ptr<DeviceLoopImpl>(new DeviceLoopImpl(
       session, buffers, *std::move(local), shape, *std::move(control), *std::move(in_flight),
-      *std::move(workspace), *std::move(unserved), *std::move(unserved_on_host)));
+      std::move(sidecar), *std::move(workspace), *std::move(unserved),
+      *std::move(unserved_on_host)));
 }
 
 DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
                                std::shared_ptr<const LocalDevice> local,
                                const dataplane::SessionShape& shape, ControlBlock control,
-                               std::unique_ptr<InFlight> in_flight, kernels::DeviceMemory workspace,
-                               kernels::DeviceMemory unserved,
+                               std::unique_ptr<InFlight> in_flight,
+                               std::unique_ptr<SidecarSteps> sidecar,
+                               kernels::DeviceMemory workspace, kernels::DeviceMemory unserved,
                                kernels::DeviceMemory unserved_on_host)
     : session_(session),
       buffers_(buffers),
@@ -128,6 +121,7 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
       planner_(session->options(), &session->link()),
       control_(std::move(control)),
       in_flight_(std::move(in_flight)),
+      sidecar_(std::move(sidecar)),
       workspace_(std::move(workspace)),
       unserved_(std::move(unserved)),
       unserved_on_host_(std::move(unserved_on_host)) {
@@ -152,7 +146,12 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
     if (absl::Status status = Abandon(stream); !status.ok()) return status;
   }
   CountUnserved();
-  planner_.Begin(rows, session_->in_owner_process() ? session_->link().current() : nullptr, step_);
+  auto current = session_->in_owner_process() ? session_->link().current() : nullptr;
+  if (sidecar_ != nullptr) sidecar_->TakeAnswers(current.get());
+  planner_.Begin(rows, std::move(current), step_);
+  if (sidecar_ != nullptr && sidecar_->trouble() != Reason::kNone) {
+    planner_.Suspend(sidecar_->trouble(), step_);
+  }
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     if (row.blocks == 0 || rows[r].next_n != static_cast<int>(row.next_n)) {
@@ -167,9 +166,10 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   auto to = control_.Edit(stream);
   if (!to.ok()) return to.status();
   *to->binding = BindingOf(step_);
+  if (sidecar_ == nullptr) to->binding->staging = nullptr;
   if (step_.policy != nullptr) *to->policy = step_.policy->kernels;
   WriteRows(*to);
-  if (has_drafts()) {
+  if (has_drafts() && sidecar_ == nullptr) {
     // Nothing is observed until the verdict is known.
     std::fill_n(to->scored, shape_.max_requests, kNoScores);
     std::fill_n(to->audited, shape_.max_requests, kNoScores);
@@ -177,7 +177,11 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   } else {
     WriteScored(*to);
   }
-  return control_.Send(stream);
+  absl::Status status = control_.Send(stream);
+  if (status.ok() && sidecar_ != nullptr && step_.session != nullptr) {
+    status = sidecar_->Expect(*step_.session, control_.on_device().binding, stream);
+  }
+  return status;
 }
 
 // Rows whose lists are compacted; all others keep all blocks, or have no slots.
@@ -211,7 +215,7 @@ void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
                     .buffer = row.buffer,
                     .coverage = row.coverage(),
                     .score_row = static_cast<uint32_t>(r)};
-    if (row.reason != Reason::kAudit) continue;
+    if (row.reason != Reason::kAudit || sidecar_ != nullptr) continue;
     to.audited[r] = to.scored[r];
     step_.audited.push_back(to.scored[r]);
   }
@@ -232,24 +236,43 @@ absl::Status DeviceLoopImpl::Accept(const EndOptions& verdict, kernels::Stream s
   if (!planner_.TakeEndOptions(verdict, step_)) {
     return Bad("verdict", "accepted or next_n do not fit the rows of the step");
   }
+  accepted_ = true;
+  if (sidecar_ != nullptr) return absl::OkStatus();  // spind hears of it in EndStep
   auto to = control_.Edit(stream);
   if (!to.ok()) return to.status();
   WriteScored(*to);
-  accepted_ = true;
   return control_.Send(stream);
 }
 
 absl::Status DeviceLoopImpl::EndStep(kernels::Stream stream) {
   if (!step_.active) return absl::FailedPreconditionError("no step is in progress");
   if (!accepted_) return Abandon(stream);
-  absl::Status status = in_flight_->Add(step_, stream);
+  const absl::StatusOr<bool> observed = Observed(stream);
+  absl::Status status = observed.status();
+  status.Update(in_flight_->Add(step_, stream));
   status.Update(device().Copy(unserved_on_host_.get(), unserved_.get(), sizeof(uint32_t), stream));
-  if (step_.session != nullptr) planner_.UpdateHistories(step_);
+  const bool noted = observed.ok() && *observed;
+  if (noted) {
+    planner_.UpdateHistories(step_);
+  } else if (step_.session != nullptr) {
+    planner_.Forget(step_);
+  }
   for (int r = 0; r < step_.row_count; ++r) {
-    if (!step_.rows[r].observe) session_->counts().CountUnobserved(step_.rows[r].blocks);
+    const StepRowState& row = step_.rows[r];
+    if (!noted || !row.observe) session_->counts().CountUnobserved(row.blocks);
   }
   Finish();
   return status;
+}
+
+// Whether the rows that are to be observed were, or will be as far as is known.
+absl::StatusOr<bool> DeviceLoopImpl::Observed(kernels::Stream stream) {
+  if (step_.session == nullptr) return false;
+  const auto rows = absl::MakeConstSpan(step_.rows).first(step_.row_count);
+  const bool any = std::any_of(rows.begin(), rows.end(),
+                               [](const StepRowState& row) { return row.observe; });
+  if (sidecar_ == nullptr || !any) return true;
+  return sidecar_->HandOver(step_, stream);
 }
 
 // The step's launches may have been enqueued all the same.
@@ -276,137 +299,6 @@ void DeviceLoopImpl::CountUnserved() {
   for (; now - unserved_counted_ >= layers; unserved_counted_ += layers) {
     session_->counts().CountStale();
   }
-}
-
-absl::Status DeviceLoopImpl::CheckRows(int rows) const {
-  if (rows >= 1 && rows <= shape_.max_requests) return absl::OkStatus();
-  return Bad("rows", absl::StrCat(rows, " is not in 1 to ", shape_.max_requests));
-}
-
-absl::Status DeviceLoopImpl::CheckLayers(Layers layers) const {
-  const int all = shape_.geometry.layers;
-  if (layers.first >= 0 && layers.count >= 1 && layers.count <= all - layers.first) {
-    return absl::OkStatus();
-  }
-  return Bad("layers", absl::StrCat(layers.first, " + ", layers.count, " is not within ", all));
-}
-
-absl::Status DeviceLoopImpl::CheckScores(const DeviceScores& scores) const {
-  if (scores.data == nullptr) return Bad("scores.data", "is null");
-  if (scores.layer_stride >= 0 && scores.row_stride >= 0 && scores.draft_stride >= 0) {
-    return absl::OkStatus();
-  }
-  return Bad("scores", "a stride is negative");
-}
-
-// Where a launch finds lists it learns from the binding; here is only their shape.
-kernels::ListTable DeviceLoopImpl::BoundLists() const {
-  return {
-      nullptr, nullptr, nullptr, shape_.max_requests, shape_.geometry.layers, shape_.max_blocks()};
-}
-
-absl::Status DeviceLoopImpl::Compact(int rows, kernels::Stream stream) {
-  if (absl::Status status = CheckRows(rows); !status.ok()) return status;
-  return device().Compact({.geometry = shape_.geometry,
-                           .layers = {0, shape_.geometry.layers},
-                           .rows = control_.on_device().rows,
-                           .row_count = rows,
-                           .epoch = 0,
-                           .lists = BoundLists(),
-                           .block_table = buffers_.block_table,
-                           .table_stride = buffers_.table_stride,
-                           .next_n_stride = shape_.max_next_n,
-                           .kept_table = buffers_.kept_table,
-                           .kept_slots = buffers_.kept_slots,
-                           .kept_blocks = buffers_.kept_blocks,
-                           .unserved = reinterpret_cast<int32_t*>(unserved_.get()),
-                           .binding = control_.on_device().binding},
-                          stream);
-}
-
-absl::Status DeviceLoopImpl::Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
-                                   kernels::Stream stream) {
-  absl::Status status = CheckRows(rows);
-  status.Update(CheckLayers({layer, 1}));
-  if (buffers_.kept_blocks == nullptr) {
-    status.Update(absl::FailedPreconditionError("buffers.kept_blocks: Remap needs it"));
-  }
-  if (topk == nullptr || topk_stride < 1) status.Update(Bad("topk", "is null or has no stride"));
-  if (!status.ok()) return status;
-  // The kernel steps over whole layers; the engine has one.
-  const int64_t layer_entries = int64_t{rows} * shape_.max_next_n * topk_stride;
-  return device().Remap({.geometry = shape_.geometry,
-                         .layers = {layer, 1},
-                         .rows = control_.on_device().rows,
-                         .row_count = rows,
-                         .kept_blocks = buffers_.kept_blocks,
-                         .table_stride = buffers_.table_stride,
-                         .next_n_stride = shape_.max_next_n,
-                         .topk_stride = topk_stride,
-                         .topk = topk - layer * layer_entries},
-                        stream);
-}
-
-absl::Status DeviceLoopImpl::Audit(Layers layers, const DeviceScores& scores, int rows,
-                                   kernels::Stream stream) {
-  absl::Status status = CheckRows(rows);
-  status.Update(CheckLayers(layers));
-  status.Update(CheckScores(scores));
-  if (!status.ok()) return status;
-  return device().Audit({.geometry = shape_.geometry,
-                         .state = {},
-                         .layers = {layers.first, layers.count},
-                         .rows = control_.on_device().audited,
-                         .row_count = rows,
-                         .epoch = 0,
-                         .lists = BoundLists(),
-                         .scores = ViewOf(scores),
-                         .counters = nullptr,
-                         .audits = &kAskForAudits,
-                         .workspace = workspace_.get() + SelectBytes(device(), shape_),
-                         .results = nullptr,
-                         .binding = control_.on_device().binding},
-                        stream);
-}
-
-absl::Status DeviceLoopImpl::Observe(Layers layers, const DeviceScores& scores, int rows,
-                                     kernels::Stream stream) {
-  absl::Status status = CheckRows(rows);
-  status.Update(CheckLayers(layers));
-  status.Update(CheckScores(scores));
-  if (!status.ok()) return status;
-  return device().Observe({.geometry = shape_.geometry,
-                           .state = {},
-                           .layers = {layers.first, layers.count},
-                           .rows = control_.on_device().scored,
-                           .row_count = rows,
-                           .max_next_n = shape_.max_next_n,
-                           .max_blocks = shape_.max_blocks(),
-                           .epoch = 0,
-                           .lists = BoundLists(),
-                           .scores = ViewOf(scores),
-                           .weights = {},
-                           .counters = nullptr,
-                           .binding = control_.on_device().binding},
-                          stream);
-}
-
-absl::Status DeviceLoopImpl::Select(int rows, kernels::Stream stream) {
-  if (absl::Status status = CheckRows(rows); !status.ok()) return status;
-  return device().Select({.geometry = shape_.geometry,
-                          .state = {},
-                          .layers = {0, shape_.geometry.layers},
-                          .rows = control_.on_device().next,
-                          .row_count = rows,
-                          .max_blocks = shape_.max_blocks(),
-                          .layer_stride = 0,
-                          .block_scores = nullptr,
-                          .policy = control_.on_device().policy,
-                          .epoch = 0,
-                          .lists = BoundLists(),
-                          .workspace = workspace_.get(),
-                          .binding = control_.on_device().binding},
-                         stream);
 }
 
 }  // namespace spin::internal

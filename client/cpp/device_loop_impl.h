@@ -10,6 +10,7 @@
 #include "client/cpp/in_flight.h"
 #include "client/cpp/row_planner.h"
 #include "client/cpp/session_impl.h"
+#include "client/cpp/sidecar_steps.h"
 #include "client/cpp/slab_mapping.h"
 #include "spin/device_loop.h"
 
@@ -31,6 +32,7 @@ class DeviceLoopImpl {
   absl::Status Compact(int rows, kernels::Stream stream);
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
                      kernels::Stream stream);
+  absl::Status Stage(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, kernels::Stream stream);
   absl::Status Select(int rows, kernels::Stream stream);
@@ -39,6 +41,7 @@ class DeviceLoopImpl {
   DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
                  std::shared_ptr<const LocalDevice> local, const dataplane::SessionShape& shape,
                  ControlBlock control, std::unique_ptr<InFlight> in_flight,
+                 std::unique_ptr<SidecarSteps> sidecar,
                  kernels::DeviceMemory workspace, kernels::DeviceMemory unserved,
                  kernels::DeviceMemory unserved_on_host);
 
@@ -46,13 +49,15 @@ class DeviceLoopImpl {
   bool has_drafts() const { return shape_.max_next_n > 1; }
   absl::Status CheckRows(int rows) const;
   absl::Status CheckLayers(Layers layers) const;
-  absl::Status CheckScores(const DeviceScores& scores) const;
+  absl::Status CheckLaunch(Layers layers, const DeviceScores& scores, int rows) const;
   void CountUnserved();
   void WriteRows(const ControlBlock::Parts& to) const;
   void WriteScored(const ControlBlock::Parts& to);
+  absl::StatusOr<bool> Observed(kernels::Stream stream);
   absl::Status Abandon(kernels::Stream stream);
   void Finish();
   kernels::ListTable BoundLists() const;
+  int64_t SelectWorkspaceBytes() const;
 
   SessionImpl* const session_;
   const DeviceBuffers buffers_;
@@ -61,6 +66,7 @@ class DeviceLoopImpl {
   RowPlanner planner_;
   ControlBlock control_;
   const std::unique_ptr<InFlight> in_flight_;
+  const std::unique_ptr<SidecarSteps> sidecar_;  // null: the inline executor
   const kernels::DeviceMemory workspace_;
   const kernels::DeviceMemory unserved_;          // int32: rows of layers whose list did not serve
   const kernels::DeviceMemory unserved_on_host_;  // the same, as of some steps ago

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/cpp/step_request.h"
 #include "kernels/exploration.h"
 #include "kernels/geometry.h"
 
@@ -111,7 +112,7 @@ Reason RowPlanner::CheckHistory(StepRowState& row) {
     history.binding = {};
     return Reason::kPosition;
   }
-  row.resync = jumps;
+  row.resync = jumps || history.gap;
   row.buffer = history.buffer;
   const dataplane::RowVerdict verdict =
       dataplane::CheckScored(progress, row.binding.capacity_slots, geometry_, row.position,
@@ -180,14 +181,21 @@ void RowPlanner::UpdateHistories(StepState& step) const {
   }
 }
 
+void RowPlanner::Suspend(Reason reason, StepState& step) const {
+  for (int r = 0; r < step.row_count; ++r) {
+    StepRowState& row = step.rows[r];
+    if (!row.observe) continue;
+    row.observe = false;
+    row.reason = reason;
+    NoteMissed(row.request->history(), Reason::kCold);
+  }
+}
+
 void RowPlanner::Forget(StepState& step) const {
   for (int r = 0; r < step.row_count; ++r) {
     const StepRowState& row = step.rows[r];
     if (row.request == nullptr) continue;
-    RequestHistory& history = row.request->history();
-    history.has_list = false;
-    history.why_no_list = Reason::kCold;
-    history.gap = true;
+    NoteMissed(row.request->history(), Reason::kCold);
   }
 }
 

@@ -31,6 +31,9 @@ class RowPlanner {
   // Notes that the observed rows were observed and that the lists of PlanNext are made.
   void UpdateHistories(StepState& step) const;
 
+  // Has no row observed or use its list, since spind is not to be trusted for now.
+  void Suspend(Reason reason, StepState& step) const;
+
   // Notes that nothing of the step was observed: the rows go on with a full scan.
   void Forget(StepState& step) const;
 

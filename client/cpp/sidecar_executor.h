@@ -11,8 +11,8 @@
 
 namespace spin::internal {
 
-// Has spind run the kernels: scores are staged in the slab, and one Step a decode step asks for
-// everything.
+// Has spind run the kernels of steps whose scores the host has: it stages them in the slab, and one
+// Step a decode step asks for everything.
 class SidecarExecutor final : public Executor {
  public:
   SidecarExecutor(absl::Duration step_timeout, StepCounts* counts)
@@ -22,7 +22,6 @@ class SidecarExecutor final : public Executor {
   absl::Status Finish(StepState& step) override;
 
  private:
-  void FillRequest(StepState& step);
   void TakeResults(StepState& step, const absl::Status& status);
 
   const absl::Duration step_timeout_;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/ema.h"
+#include "kernels/stage.h"
 
 namespace spin::internal {
 namespace {
@@ -15,17 +15,7 @@ template <typename To, typename From>
 void Convert(const void* from, void* to, int64_t count) {
   const auto* in = static_cast<const From*>(from);
   auto* out = static_cast<To*>(to);
-  for (int64_t i = 0; i < count; ++i) out[i] = kernels::FromFloat<To>(kernels::ToFloat(in[i]));
-}
-
-// bfloat16 has no rule for rounding a NaN, and need not: any NaN will do.
-template <>
-void Convert<kernels::Bf16, float>(const void* from, void* to, int64_t count) {
-  const auto* in = static_cast<const float*>(from);
-  auto* out = static_cast<kernels::Bf16*>(to);
-  for (int64_t i = 0; i < count; ++i) {
-    out[i] = in[i] == in[i] ? kernels::FromFloat<kernels::Bf16>(in[i]) : kernels::Bf16{0x7fc0};
-  }
+  for (int64_t i = 0; i < count; ++i) out[i] = kernels::StagedScore<To>(in[i]);
 }
 
 void CopyScores(const void* from, kernels::Dtype from_type, void* to, kernels::Dtype to_type,

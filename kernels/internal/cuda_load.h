@@ -28,6 +28,7 @@ cudaError_t LoadSelectCuda();
 cudaError_t LoadCompactCuda();
 cudaError_t LoadAuditCuda();
 cudaError_t LoadFillCuda();
-cudaError_t LoadWordCuda();
+cudaError_t LoadStageCuda();
+cudaError_t LoadHandoverCuda();
 
 }  // namespace spin::kernels::internal

@@ -118,6 +118,7 @@ void DeviceEngine::LaunchUpdate(void* stream) {
                                .row_stride = next_n_ * stride,
                                .draft_stride = stride};
   const Layers all = {0, model_.layers};
+  Check(loop_->Stage(all, scores, rows_, stream));
   Check(loop_->Audit(all, scores, rows_, stream));
   Check(loop_->Observe(all, scores, rows_, stream));
   Check(loop_->Select(rows_, stream));
@@ -144,6 +145,10 @@ DeviceEngine::Lists DeviceEngine::RunStep(const std::vector<StepRow>& rows, cons
   Begin(rows);
   Replay();
   End(rows, end);
+  return TakeLists(rows);
+}
+
+DeviceEngine::Lists DeviceEngine::TakeLists(const std::vector<StepRow>& rows) {
   std::vector<int32_t> slots(static_cast<size_t>(model_.layers) * rows_ * next_n_);
   std::vector<int32_t> blocks(static_cast<size_t>(model_.layers) * rows_ * blocks_);
   const kernels::Stream stream = {backend_->stream()};

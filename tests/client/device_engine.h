@@ -31,6 +31,8 @@ class DeviceEngine {
   void Begin(const std::vector<StepRow>& rows);
   void Replay();
   void End(const std::vector<StepRow>& rows, const EndOptions& end = {});
+  // What the last step scored, when the device has run it.
+  Lists TakeLists(const std::vector<StepRow>& rows);
 
   const std::vector<Reason>& reasons() const { return reasons_; }
   DeviceLoop& loop() { return *loop_; }

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 // The decode loop on a device, through one captured graph, beside the host's: the same lists in
 // every step.
-class DeviceLoopTest : public SessionFixture {
+class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterface<Executor> {
  protected:
   void SetUp() override {
     backend_ = MakeEngineBackend();
@@ -43,7 +43,7 @@ class DeviceLoopTest : public SessionFixture {
   }
 
   SessionOptions DeviceOptions() {
-    SessionOptions options = Options();
+    SessionOptions options = Options(GetParam());
     options.socket = folder_.File("device");
     options.device_uuid = backend_->device_uuid();
     options.state = ElementType::kBFloat16;
@@ -67,6 +67,7 @@ class DeviceLoopTest : public SessionFixture {
     host_options.policy.seed = 99;
     SessionOptions device_options = host_options;
     device_options.socket = folder_.File("device");
+    device_options.executor = GetParam();
     device_options.device_uuid = backend_->device_uuid();
     const auto host = Open(host_options);
     const auto device = Open(device_options);
@@ -126,18 +127,36 @@ class DeviceLoopTest : public SessionFixture {
   std::unique_ptr<server::Spind> device_spind_;
 };
 
-TEST_F(DeviceLoopTest, OneGraphServesAThousandSteps) {
-  ExpectAgreement(ElementType::kBFloat16, 1000);
-}
+INSTANTIATE_TEST_SUITE_P(, DeviceLoopTest, ::testing::Values(Executor::kInline, Executor::kSidecar),
+                         ExecutorName);
 
-TEST_F(DeviceLoopTest, OneGraphServesFp32State) { ExpectAgreement(ElementType::kFloat32, 150); }
+TEST_P(DeviceLoopTest, OneGraphServesAThousandSteps) { ExpectAgreement(ElementType::kBFloat16, 1000); }
 
-TEST_F(DeviceLoopTest, DraftsAreCommittedAfterTheVerdict) {
+TEST_P(DeviceLoopTest, OneGraphServesFp32State) { ExpectAgreement(ElementType::kFloat32, 150); }
+
+TEST_P(DeviceLoopTest, DraftsAreCommittedAfterTheVerdict) {
   max_next_n_ = 4;
   ExpectAgreement(ElementType::kBFloat16, 150);
 }
 
-TEST_F(DeviceLoopTest, WithoutSpindAllBlocksAreKeptAndTheGraphIsSparseOnceItComes) {
+// The staging area may have another type than the scores: then lists are those of rounded scores.
+TEST_P(DeviceLoopTest, ScoresAreStagedInHalfThePrecision) {
+  if (GetParam() == Executor::kInline) GTEST_SKIP() << "stages nothing";
+  StartDeviceSpind();
+  SessionOptions options = DeviceOptions();
+  options.staged_scores = ElementType::kBFloat16;
+  const auto session = Open(options);
+  DeviceEngine engine(backend_.get(), session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  for (int64_t position = 4000; position < 4020; ++position) {
+    const auto lists = engine.RunStep({{&request, position}});
+    if (position == 4000) continue;
+    EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone));
+    EXPECT_THAT(lists, Each(ElementsAre(::testing::SizeIs(32))));
+  }
+}
+
+TEST_P(DeviceLoopTest, WithoutSpindAllBlocksAreKeptAndTheGraphIsSparseOnceItComes) {
   const SessionOptions options = DeviceOptions();
   const auto session = *Session::Create(options);
   DeviceEngine engine(backend_.get(), session.get(), options);
@@ -154,7 +173,7 @@ TEST_F(DeviceLoopTest, WithoutSpindAllBlocksAreKeptAndTheGraphIsSparseOnceItCome
   EXPECT_THAT(engine.RunStep({{&request, ++position}}), Each(ElementsAre(::testing::SizeIs(32))));
 }
 
-TEST_F(DeviceLoopTest, GoesOnThroughARestart) {
+TEST_P(DeviceLoopTest, GoesOnThroughARestart) {
   StartDeviceSpind();
   const SessionOptions options = DeviceOptions();
   const auto session = Open(options);
@@ -181,7 +200,7 @@ TEST_F(DeviceLoopTest, GoesOnThroughARestart) {
   EXPECT_THAT(engine.RunStep({{&request, ++position}}), Each(ElementsAre(::testing::SizeIs(32))));
 }
 
-TEST_F(DeviceLoopTest, AbandonedStepIsNotObserved) {
+TEST_P(DeviceLoopTest, AbandonedStepIsNotObserved) {
   StartDeviceSpind();
   const SessionOptions options = DeviceOptions();
   const auto session = Open(options);
@@ -195,7 +214,7 @@ TEST_F(DeviceLoopTest, AbandonedStepIsNotObserved) {
   EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone));
 }
 
-TEST_F(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
+TEST_P(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
   slab_bytes_ = 24 << 20;
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
@@ -208,7 +227,7 @@ TEST_F(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
   }
 }
 
-TEST_F(DeviceLoopTest, BadArgumentsAreNamed) {
+TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
   const auto session = Open(options);

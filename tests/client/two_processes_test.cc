@@ -75,7 +75,8 @@ class TwoProcessesTest : public SessionFixture {
   }
 
   SessionOptions EngineOptions() {
-    SessionOptions options = Options();
+    SessionOptions options = Options(executor_);
+    options.step_timeout = step_timeout_;
     options.device_uuid = backend_->device_uuid();
     options.state = ElementType::kBFloat16;
     return options;
@@ -114,6 +115,8 @@ class TwoProcessesTest : public SessionFixture {
     EXPECT_THAT(lists_, Each(ElementsAre(SizeIs(32))));
   }
 
+  Executor executor_ = Executor::kInline;
+  absl::Duration step_timeout_ = absl::Seconds(20);
   std::unique_ptr<EngineBackend> backend_;
   std::vector<std::string> launcher_;  // a program that starts spind
   pid_t spind_pid_ = -1;
@@ -124,7 +127,27 @@ class TwoProcessesTest : public SessionFixture {
   DeviceEngine::Lists lists_;
 };
 
-TEST_F(TwoProcessesTest, KilledIdleAndRestartedManyTimes) {
+class BothExecutorsTest : public TwoProcessesTest,
+                          public ::testing::WithParamInterface<Executor> {
+ protected:
+  BothExecutorsTest() { executor_ = GetParam(); }
+};
+INSTANTIATE_TEST_SUITE_P(, BothExecutorsTest,
+                         ::testing::Values(Executor::kInline, Executor::kSidecar), ExecutorName);
+
+// spind runs steps here, and may hang while the engine's stream waits for it.
+class SidecarExecutorTest : public TwoProcessesTest {
+ protected:
+  SidecarExecutorTest() {
+    executor_ = Executor::kSidecar;
+    step_timeout_ = absl::Milliseconds(500);
+  }
+  uint64_t RowsWithStaleLists() const {
+    return session_->stats().rows_by_reason[static_cast<int>(Reason::kStale)];
+  }
+};
+
+TEST_P(BothExecutorsTest, KilledIdleAndRestartedManyTimes) {
   StartEngine();
   for (int life = 0; life < 3; ++life) {
     Kill();
@@ -141,7 +164,7 @@ TEST_F(TwoProcessesTest, KilledIdleAndRestartedManyTimes) {
 }
 
 // What was enqueued goes on over the dead process's memory, which the engine's mapping keeps alive.
-TEST_F(TwoProcessesTest, KilledMidStep) {
+TEST_P(BothExecutorsTest, KilledMidStep) {
   StartEngine();
   engine_->Begin({{&request_, position_}});
   backend_->Stall(absl::Milliseconds(300));
@@ -158,7 +181,7 @@ TEST_F(TwoProcessesTest, KilledMidStep) {
   ExpectSparseAgain();
 }
 
-TEST_F(TwoProcessesTest, OffSwitchTurnsTheCapturedGraphToAllBlocks) {
+TEST_P(BothExecutorsTest, OffSwitchTurnsTheCapturedGraphToAllBlocks) {
   StartEngine();
   ASSERT_EQ(Spinctl({"policy", "set", "--all", "--disable"}), 0);
   ASSERT_TRUE(Eventually([&] {
@@ -174,10 +197,52 @@ TEST_F(TwoProcessesTest, OffSwitchTurnsTheCapturedGraphToAllBlocks) {
   EXPECT_THAT(lists_, Each(ElementsAre(SizeIs(::testing::Lt(34)))));
 }
 
-TEST_F(TwoProcessesTest, EngineIsBuiltOnAThreadThatKnowsNoDevice) {
+TEST_P(BothExecutorsTest, EngineIsBuiltOnAThreadThatKnowsNoDevice) {
   std::thread([this] { StartEngine(); }).join();
   std::thread([this] { RunStep(); }).join();
   EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNone));
+}
+
+TEST_F(SidecarExecutorTest, HungSpindIsWaitedForOnceOrTwiceAndComesBack) {
+  StartEngine();
+  kill(spind_pid_, SIGSTOP);
+  RunStep();  // what it uses was made before
+  for (int step = 0; step < 20; ++step) {
+    RunStep();
+    EXPECT_TRUE(AllKept()) << step;
+  }
+  EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kDeadline));
+  EXPECT_GE(RowsWithStaleLists(), 1);  // it was to have been sparse, if spind had been in time
+  EXPECT_LE(RowsWithStaleLists(), 2);
+  kill(spind_pid_, SIGCONT);
+  ASSERT_TRUE(Eventually([&] {
+    RunStep();
+    return engine_->reasons()[0] == Reason::kNone;
+  }));
+  RunStep();
+  EXPECT_FALSE(AllKept());
+}
+
+// The stream waits for a word that nobody will write, in memory whose owner is dead; then the
+// engine lets go of that memory.
+TEST_F(SidecarExecutorTest, KilledWhileTheEngineWaitsForIt) {
+  StartEngine();
+  kill(spind_pid_, SIGSTOP);
+  RunStep();
+  const std::vector<StepRow> rows = {{&request_, position_++}};
+  engine_->Begin(rows);
+  EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNone));
+  engine_->Replay();
+  Kill();
+  engine_->End(rows);
+  lists_ = engine_->TakeLists(rows);
+  EXPECT_TRUE(AllKept());
+  ASSERT_TRUE(Eventually([&] { return !session_->status().ok(); }));
+  RunStep();
+  EXPECT_TRUE(AllKept());
+  EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNoSidecar));
+  Start();
+  ExpectSparseAgain();
 }
 
 TEST_F(TwoProcessesTest, AnotherDeviceIsRefusedByName) {

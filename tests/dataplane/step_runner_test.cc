@@ -109,7 +109,14 @@ class MockDevice : public kernels::Device {
   MOCK_METHOD(absl::Status, Copy, (void*, const void*, int64_t, Stream), (override));
   MOCK_METHOD(absl::Status, Zero, (void*, int64_t, Stream), (override));
   MOCK_METHOD(absl::Status, WriteWord, (uint64_t*, uint64_t, Stream), (override));
-  MOCK_METHOD(absl::Status, WaitWord, (uint64_t*, uint64_t, absl::Duration, Stream), (override));
+  MOCK_METHOD(absl::Status, WaitWord, (const kernels::WordWait&, Stream), (override));
+  MOCK_METHOD(absl::Status, GiveUp, (const kernels::WordWait&), (override));
+  MOCK_METHOD(bool, runs_ahead, (), (const, override));
+  MOCK_METHOD(absl::StatusOr<kernels::Marker>, MakeTimedMarker, (), (override));
+  MOCK_METHOD(absl::StatusOr<absl::Duration>, Between, (kernels::Marker, kernels::Marker), (override));
+  MOCK_METHOD(absl::Status, Stage, (const kernels::StageParams&, Stream), (override));
+  MOCK_METHOD(absl::Status, Expect, (const kernels::ExpectParams&, Stream), (override));
+  MOCK_METHOD(absl::Status, Admit, (const kernels::AdmitParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Synchronize, (Stream), (override));
 };
 

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("SPIN_BUILD_DIR", ROOT / "build"))
 
 # spin.v1, see scripts/python_stubs.sh; another build directory may bring its own
-sys.path[:0] = [str(BUILD / "python"), str(ROOT / "build" / "python")]
+sys.path[:0] = [str(BUILD / "python"), str(ROOT / "build" / "python"), str(ROOT / "client" / "c" / "python")]
 
 pytest.register_assert_rewrite("refusal", "engine", "raw_client", "spinctl", "spind")
 

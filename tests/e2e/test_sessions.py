@@ -22,10 +22,10 @@ def assert_ended(attachment, code, reason, field=None):
 def test_opening_says_all_that_is_needed_to_map_the_slab(client):
     opened = client.open_session(layers=3, block_slots=32, topk=100, max_slots=5000, max_requests=4, max_next_n=2)
     header = MappedSession(opened).header
-    assert (header["magic"], header["layout_version"]) == (SLAB_MAGIC, 3)
+    assert (header["magic"], header["layout_version"]) == (SLAB_MAGIC, 4)
     assert (header["epoch"], header["bytes"]) == (opened.slab.epoch, opened.slab.bytes)
     assert opened.slab.device_uuid == "CPU"
-    assert (opened.layout.layout_version, opened.layout.max_blocks) == (3, 157)
+    assert (opened.layout.layout_version, opened.layout.max_blocks) == (4, 157)
     assert opened.layout.staging_stride == 157 * 32
     offsets = [getattr(opened.layout, name) for name in (
         "records", "counters", "audits", "headers", "lists", "masks", "timeline", "staging")]

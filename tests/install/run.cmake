@@ -18,3 +18,4 @@ run(${CMAKE_COMMAND} -S ${SPIN_CONSUMER_DIR} -B ${build} -G Ninja -DCMAKE_PREFIX
     ${SPIN_CONFIGURE_ARGUMENTS})
 run(${CMAKE_COMMAND} --build ${build})
 run(${build}/consumer)
+run(${build}/c_consumer)

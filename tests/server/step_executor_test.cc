@@ -46,7 +46,7 @@ class StepExecutorTest : public SessionFixture {
     v1::StepRequest step;
     *step.add_rows() = row;
     v1::StepResponse response;
-    const absl::Status status = executor_.Step(*session_, step, &response);
+    const absl::Status status = executor_->Step(*session_, step, &response);
     EXPECT_TRUE(status.ok()) << status;
     return response.results(0);
   }
@@ -71,7 +71,8 @@ class StepExecutorTest : public SessionFixture {
 
   std::shared_ptr<Session> session_ = MakeSession();
   std::shared_ptr<Request> request_;
-  StepExecutor executor_{absl::Milliseconds(1), kernels::Stream{}};
+  const std::unique_ptr<StepExecutor> executor_ =
+      *StepExecutor::Create(device_.get(), absl::Milliseconds(1));
 };
 
 TEST_F(StepExecutorTest, AFirstStepMakesTheNextList) {
@@ -164,7 +165,7 @@ TEST_F(StepExecutorTest, ABadRowDoesNotTouchTheOthers) {
   *step.add_rows() = FullRow(*request_, kPrompt);
   *step.add_rows() = FullRow(*request_, kPrompt);  // twice
   v1::StepResponse response;
-  ASSERT_TRUE(executor_.Step(*session_, step, &response).ok());
+  ASSERT_TRUE(executor_->Step(*session_, step, &response).ok());
   EXPECT_EQ(response.results(0).error().reason(), v1::ERROR_REASON_UNKNOWN_REQUEST);
   EXPECT_FALSE(response.results(1).has_error());
   EXPECT_EQ(response.results(2).error().field(), "rows[2].handle");
@@ -200,13 +201,13 @@ TEST_F(StepExecutorTest, DraftsWaitForTheVerdict) {
   verdict.set_next_position(kPrompt + 2);
   verdict.set_next_next_n(3);
   v1::CommitDraftsResponse response;
-  ASSERT_TRUE(executor_.CommitDrafts(*session_, commit, &response).ok());
+  ASSERT_TRUE(executor_->CommitDrafts(*session_, commit, &response).ok());
   EXPECT_FALSE(response.results(0).has_error()) << response.results(0).error().message();
   EXPECT_EQ(Scored(), static_cast<uint64_t>(kPrompt + 1 + kPrompt + 2));  // two of the three rows
   EXPECT_EQ(Header(1).stamp.position, kPrompt + 2);
 
   response.Clear();
-  ASSERT_TRUE(executor_.CommitDrafts(*session_, commit, &response).ok());
+  ASSERT_TRUE(executor_->CommitDrafts(*session_, commit, &response).ok());
   EXPECT_EQ(response.results(0).error().reason(),
             v1::ERROR_REASON_POSITION);  // nothing waits any more
 }
@@ -240,12 +241,42 @@ TEST_F(StepExecutorTest, AnEngineWordThatNeverComesEndsTheWaitAndObservesNothing
   *step.add_rows() = FullRow(*request_, kPrompt);
   step.set_wait_timeline(5);
   v1::StepResponse response;
-  EXPECT_EQ(executor_.Step(*session_, step, &response).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(executor_->Step(*session_, step, &response).code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(Scored(), 0u);
   kernels::Raise(session_->runner().view().timeline->engine_done, 5);
   step.set_done_timeline(9);
-  EXPECT_TRUE(executor_.Step(*session_, step, &response).ok());
+  EXPECT_TRUE(executor_->Step(*session_, step, &response).ok());
   EXPECT_TRUE(kernels::Reached(session_->runner().view().timeline->spin_done, 9));
+}
+
+// The engine went on without waiting for the step before, and so left the staging area alone.
+TEST_F(StepExecutorTest, AStepThatTheEngineSkippedDidNotHappen) {
+  Stage(0, 0, kPrompt + 1);
+  RunRow(FullRow(*request_, kPrompt - 1));
+  const uint64_t scored = Scored();
+  const kernels::ListStamp stamp = Header(1).stamp;
+  dataplane::Timeline& timeline = *session_->runner().view().timeline;
+  kernels::Raise(timeline.engine_skipped, 5);
+  kernels::Raise(timeline.engine_done, 5);
+  v1::StepRequest step;
+  *step.add_rows() = FullRow(*request_, kPrompt);
+  step.mutable_rows(0)->set_buffer(1);
+  step.set_wait_timeline(5);
+  step.set_done_timeline(5);
+  v1::StepResponse response;
+  EXPECT_EQ(executor_->Step(*session_, step, &response).code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(Scored(), scored);
+  EXPECT_TRUE(kernels::Reached(timeline.spin_done, 5));  // the engine need not wait for it
+  EXPECT_TRUE(kernels::SameStamp(Header(1).stamp, stamp));
+  EXPECT_NE(Header(0).stamp.position, kPrompt + 1);
+
+  step.set_wait_timeline(6);
+  kernels::Raise(timeline.engine_done, 6);
+  step.mutable_rows(0)->set_coverage(v1::COVERAGE_KEPT);  // the list is still good
+  response.Clear();
+  ASSERT_TRUE(executor_->Step(*session_, step, &response).ok());
+  EXPECT_TRUE(response.results(0).observed());
 }
 
 TEST_F(StepExecutorTest, AClosedSessionsStepIsAborted) {
@@ -253,7 +284,7 @@ TEST_F(StepExecutorTest, AClosedSessionsStepIsAborted) {
   v1::StepRequest step;
   *step.add_rows() = FullRow(*request_, kPrompt);
   v1::StepResponse response;
-  const absl::Status status = executor_.Step(*session_, step, &response);
+  const absl::Status status = executor_->Step(*session_, step, &response);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(DetailOf(status).reason(), v1::ERROR_REASON_CLOSED);
 }

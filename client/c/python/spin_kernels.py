@@ -98,13 +98,19 @@ class LayerCounters(ctypes.Structure):
         "nonfinite_scores", "audited_rows", "audit_topk_slots", "audit_missed_slots")]
 
 
+class LayerAudits(ctypes.Structure):
+    _fields_ = [("blocks", c_uint64), ("list_blocks", c_uint64), ("miss_rows", c_uint64 * 11),
+                ("rank_slots", c_uint64 * 256)]
+
+
 class AuditResult(ctypes.Structure):
     _fields_ = [("topk", c_int32), ("missed", c_int32)]
 
 
 class Binding(ctypes.Structure):
-    _fields_ = [("slab", c_void_p), ("records", c_void_p), ("counters", c_void_p), ("headers", c_void_p),
-                ("blocks", c_void_p), ("masks", c_void_p), ("epoch", c_uint64), ("weights", EmaWeights)]
+    _fields_ = [("slab", c_void_p), ("records", c_void_p), ("counters", c_void_p), ("audits", c_void_p),
+                ("headers", c_void_p), ("blocks", c_void_p), ("masks", c_void_p), ("epoch", c_uint64),
+                ("weights", EmaWeights), ("staging", c_void_p)]
 
 
 # Launches.
@@ -155,7 +161,8 @@ class ObserveParams(_Params):
 
 class AuditParams(_Params):
     _fields_ = [("struct_size", c_uint32), ("reserved", c_uint32), ("launch", Launch), ("rows", c_void_p),
-                ("scores", Scores), ("counters", c_void_p), ("results", c_void_p)]
+                ("scores", Scores), ("counters", c_void_p), ("audits", c_void_p), ("workspace", c_void_p),
+                ("results", c_void_p)]
 
 
 LAUNCHES = {"predict": PredictParams, "select": SelectParams, "compact": CompactParams, "remap": RemapParams,
@@ -178,7 +185,8 @@ class Library:
         self._declare("spin_device_close", None, c_void_p)
         self._declare("spin_device_uuid", c_char_p, c_void_p)
         self._declare("spin_page_bytes", c_int32, POINTER(Geometry), POINTER(c_int64))
-        self._declare("spin_select_workspace_bytes", c_int32, c_void_p, c_int32, c_int32, c_int32, POINTER(c_int64))
+        for name in ("spin_select_workspace_bytes", "spin_audit_workspace_bytes"):
+            self._declare(name, c_int32, c_void_p, c_int32, c_int32, c_int32, POINTER(c_int64))
         self._declare("spin_slab_map", c_int32, c_void_p, POINTER(SlabHandle), POINTER(c_void_p))
         self._declare("spin_slab_unmap", None, c_void_p)
         self._declare("spin_slab_data", c_void_p, c_void_p)
@@ -230,8 +238,14 @@ class Device:
         return self.library._functions.spin_device_uuid(self._handle).decode()
 
     def select_workspace_bytes(self, layers: int, rows: int, max_blocks: int) -> int:
+        return self._workspace_bytes("spin_select_workspace_bytes", layers, rows, max_blocks)
+
+    def audit_workspace_bytes(self, layers: int, rows: int, max_blocks: int) -> int:
+        return self._workspace_bytes("spin_audit_workspace_bytes", layers, rows, max_blocks)
+
+    def _workspace_bytes(self, function: str, *size: int) -> int:
         out = c_int64()
-        self.library.call("spin_select_workspace_bytes", self._handle, layers, rows, max_blocks, byref(out))
+        self.library.call(function, self._handle, *size, byref(out))
         return out.value
 
     def map(self, handle: SlabHandle) -> "Slab":

@@ -98,6 +98,13 @@ Check DeviceCheck(const v1::ServerInfo* server) {
           "for an engine on that GPU start spind with --device cuda"};
 }
 
+// The control daemon leaves its process number beside its pipe.
+bool DaemonRuns(const std::string& pipe) {
+  pid_t pid = 0;
+  std::ifstream(absl::StrCat(pipe, "/nvidia-cuda-mps-control.pid")) >> pid;
+  return pid > 0 && Exists(absl::StrCat("/proc/", pid));
+}
+
 Check MpsCheck(const v1::ServerInfo* server) {
   const bool gpu = server != nullptr && server->device_uuid() != "CPU";
   if (!gpu) return {"MPS", Outcome::kInfo, "only matters to the sidecar executor on a GPU", ""};
@@ -109,10 +116,20 @@ Check MpsCheck(const v1::ServerInfo* server) {
             absl::StrCat("its pipe at ", pipe, " is user ", info.st_uid, "'s, we are ", geteuid()),
             "MPS serves one user: run engine, sidecar and daemon as the same (runAsUser)"};
   }
-  if (Exists(pipe)) return {"MPS", Outcome::kOk, absl::StrCat("its pipe is at ", pipe), ""};
+  if (DaemonRuns(pipe)) {
+    return {"MPS", Outcome::kOk, absl::StrCat("its daemon runs, with its pipe at ", pipe),
+            "the sidecar executor is fast with it; but a spind killed in the middle of a kernel then "
+            "takes the engine with it, which never happens with the inline executor, the default"};
+  }
+  if (Exists(pipe)) {
+    return {"MPS", Outcome::kInfo,
+            absl::StrCat("a pipe at ", pipe, ", but no daemon that can be seen from here"),
+            "it may run in another container; else start nvidia-cuda-mps-control -d before engine "
+            "and sidecar"};
+  }
   return {"MPS", Outcome::kInfo, absl::StrCat("nothing at ", pipe),
-          "without MPS the sidecar executor takes turns with the engine on the GPU; use the inline "
-          "executor, or mps.enabled in the chart's values"};
+          "the sidecar executor needs MPS to be fast: without it spind takes turns with the engine "
+          "on the GPU; use the inline executor, or mps.enabled in the chart's values"};
 }
 
 }  // namespace

@@ -50,6 +50,8 @@ extern "C" {
 #define SPIN_MAX_NEXT_N 8
 #define SPIN_MAX_PAGES 1024 /* of one request: 4 Mi slots */
 #define SPIN_PADDING_ROW UINT32_MAX
+#define SPIN_MISS_BUCKETS 11
+#define SPIN_RANK_BINS 256
 
 /* ---- errors ---- */
 
@@ -152,9 +154,12 @@ typedef struct spin_geometry {
 
 /* Bytes of one state page, a multiple of 256. */
 SPIN_API spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes);
-/* Bytes of scratch memory, 8-byte aligned, for spin_select of up to this size on this device. */
+/* Bytes of scratch memory, 8-byte aligned, for spin_select, and for spin_audit with audits, of up
+ * to this size on this device. Launches on one stream may share it. */
 SPIN_API spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers,
                                                int32_t rows, int32_t max_blocks, int64_t* bytes);
+SPIN_API spin_code spin_audit_workspace_bytes(const spin_device* device, int32_t layers,
+                                              int32_t rows, int32_t max_blocks, int64_t* bytes);
 
 /* ---- structs that lie in device memory ---- */
 
@@ -240,6 +245,14 @@ typedef struct spin_layer_counters {
   uint64_t audit_missed_slots;
 } spin_layer_counters;
 
+/* What audits find out beyond the counters; totals that only grow, see proto/spin/v1. */
+typedef struct spin_layer_audits {
+  uint64_t blocks;                       /* of the contexts of audited rows */
+  uint64_t list_blocks;                  /* of the lists that would have been used */
+  uint64_t miss_rows[SPIN_MISS_BUCKETS]; /* audited rows by the share that was missed */
+  uint64_t rank_slots[SPIN_RANK_BINS];   /* true top-K slots by the rank of their block */
+} spin_layer_audits;
+
 typedef struct spin_audit_result {
   int32_t topk;
   int32_t missed;
@@ -249,16 +262,19 @@ typedef struct spin_audit_result {
  * that was opened anew lies elsewhere, while the addresses in the graph stay. A launch whose
  * `binding` is not null (memory of the device, written on the stream before the launch runs) takes
  * these values from there when it runs; its own `slab`, `records`, `counters`, list pointers,
- * `epoch` and `weights` are ignored and may be null. */
+ * `epoch` and `weights` are ignored and may be null, and of its `audits` only counts whether they
+ * are null. */
 typedef struct spin_binding {
   void* slab;
   const spin_request_record* records;
   spin_layer_counters* counters;
+  spin_layer_audits* audits;
   spin_list_header* headers;
   int32_t* blocks;
   spin_list_mask* masks;
   uint64_t epoch;
   spin_ema_weights weights;
+  void* staging; /* null: the sidecar executor alone uses it */
 } spin_binding;
 
 /* ---- launches ---- */
@@ -384,8 +400,10 @@ typedef struct spin_audit_params {
   spin_launch launch;
   const spin_scored_row* rows; /* [row_count] */
   spin_scores scores;
-  spin_layer_counters* counters;
-  spin_audit_result* results; /* out [layers][row_count], or null */
+  spin_layer_counters* counters; /* [layers] */
+  spin_layer_audits* audits;     /* [layers], or null */
+  void* workspace;               /* spin_audit_workspace_bytes; null without audits */
+  spin_audit_result* results;    /* out [layers][row_count], or null */
 } spin_audit_params;
 SPIN_API spin_code spin_audit(spin_device* device, const spin_audit_params* params, void* stream);
 

@@ -20,6 +20,7 @@
 //     for each layer: score through kept_table and kept_slots, top-K, (*loop)->Remap(...)
 //     (*loop)->Observe({0, layers}, scores, batch, stream);  // or per layer, right after scoring
 //     (*loop)->Select(batch, stream);
+//   with the sidecar executor Stage takes the place of Observe and Select
 //   each step:
 //     (*loop)->BeginStep({{&request, position, 1}, ...}, stream);   // one small copy
 //     replay the graph on the stream
@@ -29,6 +30,12 @@
 // launches read its decisions from device memory. So one graph serves every step: requests come, go
 // and grow, spind dies and comes back, the policy is switched off, and the addresses in the graph
 // stay valid. Whatever goes wrong, kept_table and kept_slots are those of the full scan.
+//
+// Executors. Inline: Audit, Observe and Select run in the graph. Sidecar: Stage copies the scores to
+// spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the two by stream
+// waits and writes, without an rpc or a wait on the host. The stream then waits for spind at the
+// beginning of a step, at most for SessionOptions::step_timeout. Launches that an executor has no
+// use for do nothing, so that one graph may hold those of both.
 namespace spin {
 
 // Where the engine has what the launches read and write: memory of its device (of the host with
@@ -67,11 +74,11 @@ struct RowPlan {
 // Use from one thread at a time. `stream` is a cudaStream_t; null is the legacy default stream.
 class DeviceLoop {
  public:
-  // The session's device_uuid names the device of the buffers; its executor must be inline. All
-  // memory is allocated and all kernels are loaded here, whether spind is there or not. The session
+  // The session's device_uuid names the device of the buffers. All memory is allocated and all kernels are loaded here, whether spind is there or not. The session
   // must outlive the loop, and must not be used with BeginStep.
   static absl::StatusOr<std::unique_ptr<DeviceLoop>> Create(Session* session,
                                                             const DeviceBuffers& buffers);
+  // After the device has run all launches.
   ~DeviceLoop();
 
   // Starts a step: decides about each row and enqueues the decisions. Rows of a launch past those
@@ -82,8 +89,8 @@ class DeviceLoop {
   // launch it by itself in these steps.
   bool audit_due() const;
 
-  // With drafts (max_next_n > 1), after the verdict and before Observe and Select of this step: how
-  // many verifier rows of each row were accepted. Without drafts BeginStep knows it.
+  // With drafts (max_next_n > 1), after the verdict and before Observe and Select of this step or,
+  // with the sidecar executor, its EndStep: how many verifier rows of each row were accepted. Without drafts BeginStep knows it.
   absl::Status Accept(const EndOptions& verdict, void* stream);
 
   // Ends the step, after its launches were enqueued. A step that is not ended is forgotten: its
@@ -98,12 +105,14 @@ class DeviceLoop {
   // Turns positions in the compacted rows of one layer into slots: topk is [R][D][topk_stride];
   // negative entries stay.
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows, void* stream);
-  // Compares audited rows with their lists. Before Observe. Audits share scratch memory: launches
-  // of them follow one another.
+  // Sidecar executor: copies the scores that Compact has asked for to spind. Before EndStep.
+  absl::Status Stage(Layers layers, const DeviceScores& scores, int rows, void* stream);
+  // Inline executor: compares audited rows with their lists. Before Observe. Audits share scratch
+  // memory: launches of them follow one another.
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, void* stream);
-  // Lets the scores enter the state.
+  // Inline executor: lets the scores enter the state.
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, void* stream);
-  // Makes the lists of the next step, of all layers.
+  // Inline executor: makes the lists of the next step, of all layers.
   absl::Status Select(int rows, void* stream);
 
  private:

@@ -64,7 +64,9 @@ struct SessionOptions {
   PolicyOverrides policy;
   bool zero_init = false;   // unobserved entries are 0 instead of -infinity
   std::string client_name;  // for people, at most 128 printable ASCII characters
-  absl::Duration step_timeout = absl::Milliseconds(50);  // of the step rpc (sidecar executor)
+  // Sidecar executor: the longest wait for spind, of the step rpc or, with a DeviceLoop, of the
+  // engine's stream.
+  absl::Duration step_timeout = absl::Milliseconds(50);
   absl::Duration control_timeout = absl::Seconds(2);     // of opening, growing, closing
   absl::Duration reconnect_interval = absl::Milliseconds(200);  // between attempts, without spind
 };
