@@ -8,22 +8,62 @@
 namespace spin::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256;  // of Remap
 constexpr int kRemapCtas = 4;  // per row and layer
 
-// Whether the list is ascending within the context and ends with its last block. All threads ask.
-__device__ bool IsSound(const int32_t* kept, int32_t count, int32_t blocks) {
+constexpr int kRowThreads = 512;
+constexpr int kEntries = 4;  // of the list, that a thread has in flight
+
+// Where the rows of Compact's output begin.
+struct KeptRow {
+  int32_t* table;
+  int32_t* blocks;  // or null
+
+  __device__ void Write(int32_t j, int32_t block, int32_t physical) const {
+    table[j] = physical;
+    if (blocks) blocks[j] = block;
+  }
+};
+
+// Writes the row of a list. False if the list is not ascending within the context, or does not end
+// with its last block: then what was written is void. All threads ask.
+__device__ bool WriteList(const KeptRow& to, const int32_t* __restrict__ kept, int32_t count,
+                          const int32_t* __restrict__ table, int32_t blocks) {
   bool sound = true;
-  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
-    const int32_t before = j == 0 ? -1 : kept[j - 1];
-    const int32_t bound = j == count - 1 ? blocks - 1 : kept[j + 1];
-    sound &= kept[j] > before && (j == count - 1 ? kept[j] == bound : kept[j] < bound);
+  for (int32_t first = 0; first < count; first += kRowThreads * kEntries) {
+    int32_t block[kEntries];
+    int32_t before[kEntries];
+    int32_t physical[kEntries];
+#pragma unroll
+    for (int i = 0; i < kEntries; ++i) {
+      const int32_t j = first + i * kRowThreads + static_cast<int32_t>(threadIdx.x);
+      block[i] = j < count ? kept[j] : -1;
+      before[i] = j < count && j > 0 ? kept[j - 1] : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < kEntries; ++i) {
+      physical[i] = block[i] >= 0 && block[i] < blocks ? table[block[i]] : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kEntries; ++i) {
+      const int32_t j = first + i * kRowThreads + static_cast<int32_t>(threadIdx.x);
+      if (j >= count) continue;
+      const int32_t last = blocks - 1;
+      sound &= block[i] > before[i] && (j == count - 1 ? block[i] == last : block[i] < last);
+      to.Write(j, block[i], physical[i]);
+    }
   }
   return __syncthreads_and(sound) != 0;
 }
 
+__device__ void WriteAllBlocks(const KeptRow& to, const int32_t* table, int32_t blocks) {
+  for (auto j = static_cast<int32_t>(threadIdx.x); j < blocks; j += kRowThreads) {
+    to.Write(j, j, table[j]);
+  }
+}
+
 // Grid: (rows, layers).
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRowThreads)
     CompactKernel(const __grid_constant__ CompactParams params) {
   const CompactParams p = BoundLists(params);
   const Row row = p.rows[blockIdx.x];
@@ -32,25 +72,22 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t blocks =
       row.next_n == 0 ? 0
                       : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
+  const int32_t* const table = p.block_table + int64_t{blockIdx.x} * p.table_stride;
+  const KeptRow to = {p.kept_table + at * p.table_stride,
+                      p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr};
   int32_t count = blocks;
-  const int32_t* kept = nullptr;
   if (row.request != kPaddingRow && blocks > 0) {
     const ListHeader header = *p.lists.Header(row.buffer, row.request, layer);
     const int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
-    if (internal::IsListOf(header, p.epoch, row, blocks) && IsSound(list, header.count, blocks)) {
-      kept = list;
+    if (internal::IsListOf(header, p.epoch, row, blocks) &&
+        WriteList(to, list, header.count, table, blocks)) {
       count = header.count;
-    } else if (p.unserved && threadIdx.x == 0) {
-      atomicAdd(p.unserved, 1);
+    } else {
+      if (p.unserved && threadIdx.x == 0) atomicAdd(p.unserved, 1);
+      WriteAllBlocks(to, table, blocks);
     }
-  }
-  const int32_t* const table = p.block_table + int64_t{blockIdx.x} * p.table_stride;
-  int32_t* const kept_table = p.kept_table + at * p.table_stride;
-  int32_t* const kept_blocks = p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr;
-  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
-    const int32_t block = kept ? kept[j] : j;
-    kept_table[j] = table[block];
-    if (kept_blocks) kept_blocks[j] = block;
+  } else {
+    WriteAllBlocks(to, table, blocks);
   }
   const auto draft = static_cast<int32_t>(threadIdx.x);
   if (draft < p.next_n_stride) {
@@ -81,7 +118,7 @@ __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ 
 
 cudaError_t CompactCuda(const CompactParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  CompactKernel<<<dim3(p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
+  CompactKernel<<<dim3(p.row_count, p.layers.count), kRowThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 

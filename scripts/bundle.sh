@@ -38,7 +38,7 @@ sort -u "$work/libraries" | while read -r library; do
   [[ $library =~ $glibc ]] || strip --strip-unneeded -o "$root/lib/$(basename "$library")" "$library"
 done
 cp testdata/traces/small-8k.safetensors "$root/testdata/"
-cp bench/{deepgemm,engine_step,gpu_clock}.py client/c/python/spin_kernels.py "$root/"
+cp bench/{deepgemm,attention,engine_step,gpu_clock}.py client/c/python/spin_kernels.py "$root/"
 cp scripts/bundle/run scripts/bundle/check "$root/"
 
 mkdir -p "$(dirname "$output")"

@@ -112,7 +112,7 @@ def test_steps_on_the_gpu_are_those_on_the_cpu(library, gpu, next_n, monkeypatch
     assert torch.equal(picked, picked_there.cpu())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def exported(library):
     process = subprocess.Popen([sys.executable, "-c", EXPORTER, str(library.layout_version)], stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, text=True)
