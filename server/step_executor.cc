@@ -129,14 +129,14 @@ absl::Status StepExecutor::Hold(const Session& session, const kernels::WordWait&
                                 absl::FunctionRef<bool()> abandoned) {
   if (device_->runs_ahead()) return device_->WaitWord(wait, stream_);
   const absl::Time deadline = absl::Now() + wait.limit;
-  while (!session.ended() && !abandoned()) {
+  for (;;) {
     const absl::Duration left = deadline - absl::Now();
-    if (kernels::WaitReached(*wait.word, wait.value, std::min(left, kWaitSlice))) {
-      return session.ended() ? SessionEnded() : absl::OkStatus();
-    }
-    if (left <= kWaitSlice) break;
+    const bool reached =
+        kernels::WaitReached(*wait.word, wait.value, std::min(left, kWaitSlice));
+    if (session.ended() || abandoned()) return WhyNot(session, abandoned);
+    if (reached) return absl::OkStatus();
+    if (left <= kWaitSlice) return WhyNot(session, abandoned);
   }
-  return WhyNot(session, abandoned);
 }
 
 absl::Status StepExecutor::Launch(Session& session, const StepPlan& plan, const Words& words,
