@@ -38,7 +38,7 @@ struct AdmitParams {
   const uint64_t* given_up;  // of the wait
   uint64_t ticket;
   const uint64_t* skipped;
-  uint64_t step;  // the value that was waited for
+  uint64_t step;      // the value that was waited for
   ScoredRow* scored;  // in/out [scored_count]
   int32_t scored_count;
   ScoredRow* audited;  // in/out [audited_count]

@@ -28,7 +28,7 @@ struct Config {
   std::optional<kernels::Dtype> state_dtype;  // unset: fp32 on the CPU, bf16 on a GPU
   int step_queue = 256;
   int control_queue = 256;
-  absl::Duration wait_limit = absl::Milliseconds(100);
+  absl::Duration wait_limit = absl::Seconds(1);
   absl::Duration quarantine = absl::Milliseconds(500);
   std::string log_level = "info";
   std::string log_format = "text";

@@ -59,7 +59,7 @@ class StepCalls {
   bool none_under_way() const { return sent_ == taken_; }
 
  private:
-  static constexpr size_t kMax = 4;  // steps that the host may be ahead of spind
+  static constexpr size_t kMax = 16;  // more than the steps that a host is ahead of its device
 
   Call& At(uint64_t number) { return calls_[number % kMax]; }
   bool Answered(const Call& call) const {

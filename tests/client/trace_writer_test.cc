@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "tests/server/temp_folder.h"
 #include "tests/trace/random_trace.h"
 #include "trace/trace.h"
 
@@ -20,13 +21,12 @@ class TraceWriterTest : public ::testing::Test {
  protected:
   TraceWriterTest() : trace_(trace::RandomTrace({3, 40, 6, 2, 5}, 9)) {
     trace_.layer_numbers = {2, 5, 11};
-    options_.path = ::testing::TempDir() + "/trace_writer_test.safetensors";
+    options_.path = folder_.File("t.safetensors");
     options_.layers = trace_.layer_numbers;
     options_.heads = trace_.heads;
     options_.dim = trace_.dim;
     options_.max_slots = trace_.slots;
     options_.max_steps = trace_.steps;
-    std::filesystem::remove(options_.path);
   }
 
   std::unique_ptr<TraceWriter> Create() {
@@ -62,6 +62,7 @@ class TraceWriterTest : public ::testing::Test {
     }
   }
 
+  server::TempFolder folder_;
   trace::Trace trace_;
   TraceWriterOptions options_;
 };

@@ -127,8 +127,7 @@ class TwoProcessesTest : public SessionFixture {
   DeviceEngine::Lists lists_;
 };
 
-class BothExecutorsTest : public TwoProcessesTest,
-                          public ::testing::WithParamInterface<Executor> {
+class BothExecutorsTest : public TwoProcessesTest, public ::testing::WithParamInterface<Executor> {
  protected:
   BothExecutorsTest() { executor_ = GetParam(); }
 };
@@ -141,6 +140,12 @@ class SidecarExecutorTest : public TwoProcessesTest {
   SidecarExecutorTest() {
     executor_ = Executor::kSidecar;
     step_timeout_ = absl::Milliseconds(500);
+  }
+  // Stops spind when it is done with the last step: a fork waits for that.
+  void Hang() {
+    const Request child = session_->ForkRequest(request_, "child", 8000);
+    ASSERT_TRUE(child.status().ok()) << child.status();
+    kill(spind_pid_, SIGSTOP);
   }
   uint64_t RowsWithStaleLists() const {
     return session_->stats().rows_by_reason[static_cast<int>(Reason::kStale)];
@@ -205,7 +210,7 @@ TEST_P(BothExecutorsTest, EngineIsBuiltOnAThreadThatKnowsNoDevice) {
 
 TEST_F(SidecarExecutorTest, HungSpindIsWaitedForOnceOrTwiceAndComesBack) {
   StartEngine();
-  kill(spind_pid_, SIGSTOP);
+  Hang();
   RunStep();  // what it uses was made before
   for (int step = 0; step < 20; ++step) {
     RunStep();
@@ -227,7 +232,7 @@ TEST_F(SidecarExecutorTest, HungSpindIsWaitedForOnceOrTwiceAndComesBack) {
 // engine lets go of that memory.
 TEST_F(SidecarExecutorTest, KilledWhileTheEngineWaitsForIt) {
   StartEngine();
-  kill(spind_pid_, SIGSTOP);
+  Hang();
   RunStep();
   const std::vector<StepRow> rows = {{&request_, position_++}};
   engine_->Begin(rows);
