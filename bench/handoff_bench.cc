@@ -6,7 +6,8 @@
 //
 //   rpc       a Step of 32 rows and 21 layers against an empty unary call on the same socket
 //   open      the first and the second session of a process
-//   hand-off  (GPU) the time of the engine's stream from the end of Stage to the next step, less the
+//   hand-off  (GPU) the time of the engine's stream from the end of Stage to the next step, less
+//   the
 //             same of the inline executor and less the kernels, which the inline executor runs
 //
 // each without MPS and, where its control daemon can be started, with MPS.
@@ -65,30 +66,29 @@ absl::StatusOr<json> Measure(const Flags& flags) {
   if (flags.device == "cpu") return out;
   const auto handoff = spin::bench::MeasureHandoff((*spind)->socket(), uuid, flags.shape);
   if (!handoff.ok()) return handoff.status();
-  out["handoff"] = {{"kernels_us", handoff->kernels_us},
-                    {"between_inline_us", handoff->between_inline_us},
-                    {"stage_us", handoff->stage_us},
-                    {"between_us", handoff->between_us},
-                    {"sparse_share", handoff->sparse_share},
-                    {"handoff_us", handoff->handoff_us()}};
+  out["handoff"] = {
+      {"kernels_us", handoff->kernels_us},     {"between_inline_us", handoff->between_inline_us},
+      {"stage_us", handoff->stage_us},         {"between_us", handoff->between_us},
+      {"sparse_share", handoff->sparse_share}, {"handoff_us", handoff->handoff_us()}};
   return out;
 }
 
-// This program once more, in another environment: whether a process runs under MPS is settled when it
-// first touches the GPU.
+// This program once more, in another environment: whether a process runs under MPS is settled when
+// it first touches the GPU.
 absl::StatusOr<json> MeasureInChild(const Flags& flags, const std::string& pipe_directory) {
   setenv("CUDA_MPS_PIPE_DIRECTORY", pipe_directory.c_str(), 1);
   setenv("CUDA_MPS_LOG_DIRECTORY", pipe_directory.c_str(), 1);
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string command = absl::StrCat(
-      "'", self, "' --one --device ", flags.device, " --slots ", flags.shape.slots, " --requests ",
-      flags.shape.requests, " --layers ", flags.shape.layers, " --sparsity ", flags.shape.sparsity,
-      " --steps ", flags.shape.steps);
+  const std::string command =
+      absl::StrCat("'", self, "' --one --device ", flags.device, " --slots ", flags.shape.slots,
+                   " --requests ", flags.shape.requests, " --layers ", flags.shape.layers,
+                   " --sparsity ", flags.shape.sparsity, " --steps ", flags.shape.steps);
   std::FILE* const pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return absl::InternalError("cannot start myself");
   std::string text;
   char buffer[4096];
-  for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
+  for (size_t got; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    text.append(buffer, got);
   if (pclose(pipe) != 0) return absl::InternalError("the measurement failed");
   json out = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (out.is_discarded()) return absl::InternalError("the measurement printed no JSON");
@@ -115,11 +115,12 @@ void Print(const char* mode, const json& row) {
               row["rpc"]["step_over_empty"].get<double>());
   if (!row.contains("handoff")) return;
   const json& h = row["handoff"];
-  std::printf("  hand-off of a step     %.1f us beside kernels %.1f us and stage %.1f us"
-              " (between steps: %.1f us, inline %.1f us; %.0f %% of rows sparse)\n",
-              h["handoff_us"].get<double>(), h["kernels_us"].get<double>(),
-              h["stage_us"].get<double>(), h["between_us"].get<double>(),
-              h["between_inline_us"].get<double>(), 100 * h["sparse_share"].get<double>());
+  std::printf(
+      "  hand-off of a step     %.1f us beside kernels %.1f us and stage %.1f us"
+      " (between steps: %.1f us, inline %.1f us; %.0f %% of rows sparse)\n",
+      h["handoff_us"].get<double>(), h["kernels_us"].get<double>(), h["stage_us"].get<double>(),
+      h["between_us"].get<double>(), h["between_inline_us"].get<double>(),
+      100 * h["sparse_share"].get<double>());
 }
 
 int Compare(const Flags& flags) {

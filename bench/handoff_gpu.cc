@@ -135,7 +135,8 @@ absl::StatusOr<LoopTimes> RunLoop(Engine& engine, const std::string& socket,
     StepEvents& at = events[step];
     for (cudaEvent_t* event : {&at.begun, &at.scored, &at.over}) Check(cudaEventCreate(event));
     std::vector<StepRow> rows;
-    for (const Request& request : requests) rows.push_back({&request, shape.slots - steps + step - 1});
+    for (const Request& request : requests)
+      rows.push_back({&request, shape.slots - steps + step - 1});
     status.Update((*loop)->BeginStep(rows, stream));
     for (int r = 0; r < shape.requests; ++r) {
       if (step >= kWarmSteps && (*loop)->plan(r).sparse) ++sparse;
@@ -152,7 +153,8 @@ absl::StatusOr<LoopTimes> RunLoop(Engine& engine, const std::string& socket,
   }
   Check(cudaStreamSynchronize(engine.stream()));
   if (!status.ok()) return status;
-  sparse -= static_cast<int64_t>((*session)->stats().rows_by_reason[static_cast<int>(Reason::kStale)]);
+  sparse -=
+      static_cast<int64_t>((*session)->stats().rows_by_reason[static_cast<int>(Reason::kStale)]);
   std::vector<double> launches;
   std::vector<double> between;
   for (int step = kWarmSteps; step + 1 < steps; ++step) {

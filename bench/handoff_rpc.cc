@@ -38,8 +38,8 @@ v1::OpenSessionRequest SessionFor(int rows) {
   return open;
 }
 
-// Rows whose drafts wait for a verdict: spind does with them all that it does in a step, but launches
-// no kernel. The same step can be asked for again and again.
+// Rows whose drafts wait for a verdict: spind does with them all that it does in a step, but
+// launches no kernel. The same step can be asked for again and again.
 absl::StatusOr<v1::StepRequest> StepFor(const cli::Connection& connection, int rows) {
   const auto session = connection.Call(&v1::SpinService::Stub::OpenSession, SessionFor(rows));
   if (!session.ok()) return session.status();

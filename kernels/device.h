@@ -97,9 +97,9 @@ class Device {
   // Stores `value` into a word in shared memory when the stream gets there.
   virtual absl::Status WriteWord(uint64_t* word, uint64_t value, Stream stream) = 0;
 
-  // Holds the stream until the word has reached `value`, not much longer than `limit`: then the wait
-  // is given up, which *given_up tells launches that come after it, and the stream goes on. Giving
-  // up may raise the word itself. Not capturable in a graph.
+  // Holds the stream until the word has reached `value`, not much longer than `limit`: then the
+  // wait is given up, which *given_up tells launches that come after it, and the stream goes on.
+  // Giving up may raise the word itself. Not capturable in a graph.
   virtual absl::Status WaitWord(const WordWait& wait, Stream stream) = 0;
   // Gives up a wait that is under way, from any thread.
   virtual absl::Status GiveUp(const WordWait& wait) = 0;

@@ -24,8 +24,8 @@ void ExpectCpu(const ExpectParams& p) {
 
 void AdmitCpu(const AdmitParams& p) {
   *p.admission = LoadWord(*p.given_up) == p.ticket ? Admission::kGivenUp
-                 : LoadWord(*p.skipped) == p.step  ? Admission::kSkipped
-                                              : Admission::kAdmitted;
+                 : Reached(*p.skipped, p.step)     ? Admission::kSkipped
+                                                   : Admission::kAdmitted;
   if (*p.admission == Admission::kAdmitted) return;
   Drop(p.scored, p.scored_count);
   Drop(p.audited, p.audited_count);

@@ -12,7 +12,8 @@
 
 // Stage: copies the scores of a step into a staging area, for whoever observes them later and
 // elsewhere. Only what was scored: as many elements of each verifier row as Compact wrote for it.
-// Where the two types differ, fp32 rounds to nearest even and bf16 widens; any NaN becomes some NaN.
+// Where the two types differ, fp32 rounds to nearest even and bf16 widens; any NaN becomes some
+// NaN.
 namespace spin::kernels {
 
 struct StageParams {

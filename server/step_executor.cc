@@ -93,8 +93,9 @@ absl::Status StepExecutor::CommitDrafts(Session& session, const v1::CommitDrafts
   return Run(session, plan, {0, request.done_timeline()}, [] { return false; });
 }
 
-// Everything is enqueued before the engine's word has come, so that between the scores and the lists
-// there is only the device. Whether the step happened is decided there, and noted here in the end.
+// Everything is enqueued before the engine's word has come, so that between the scores and the
+// lists there is only the device. Whether the step happened is decided there, and noted here in the
+// end.
 absl::Status StepExecutor::Run(Session& session, StepPlan& plan, const Words& words,
                                absl::FunctionRef<bool()> abandoned) {
   const kernels::WordWait wait = {.word = &session.runner().view().timeline->engine_done,
@@ -131,8 +132,7 @@ absl::Status StepExecutor::Hold(const Session& session, const kernels::WordWait&
   const absl::Time deadline = absl::Now() + wait.limit;
   for (;;) {
     const absl::Duration left = deadline - absl::Now();
-    const bool reached =
-        kernels::WaitReached(*wait.word, wait.value, std::min(left, kWaitSlice));
+    const bool reached = kernels::WaitReached(*wait.word, wait.value, std::min(left, kWaitSlice));
     if (session.ended() || abandoned()) return WhyNot(session, abandoned);
     if (reached) return absl::OkStatus();
     if (left <= kWaitSlice) return WhyNot(session, abandoned);

@@ -148,8 +148,8 @@ RowVerdict StepPlan::PlanScored(Request& request, const v1::StepRow& row, uint32
   return {};
 }
 
-RowVerdict StepPlan::PlanNext(Request& request, uint64_t position, uint32_t next_n,
-                              uint32_t buffer, Fate* fate) {
+RowVerdict StepPlan::PlanNext(Request& request, uint64_t position, uint32_t next_n, uint32_t buffer,
+                              Fate* fate) {
   const auto next = static_cast<int64_t>(position);
   const Verdict verdict = dataplane::CheckNext(
       request.step_state().progress, request.capacity_slots(), shape().geometry, next, next_n);

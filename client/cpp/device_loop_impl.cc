@@ -101,10 +101,10 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
     if (!made.ok()) return made.status();
     sidecar = *std::move(made);
   }
-  return std::unique_ptr<DeviceLoopImpl>(new DeviceLoopImpl(
-      session, buffers, *std::move(local), shape, *std::move(control), *std::move(in_flight),
-      std::move(sidecar), *std::move(workspace), *std::move(unserved),
-      *std::move(unserved_on_host)));
+  return std::unique_ptr<DeviceLoopImpl>(
+      new DeviceLoopImpl(session, buffers, *std::move(local), shape, *std::move(control),
+                         *std::move(in_flight), std::move(sidecar), *std::move(workspace),
+                         *std::move(unserved), *std::move(unserved_on_host)));
 }
 
 DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
@@ -269,8 +269,8 @@ absl::Status DeviceLoopImpl::EndStep(kernels::Stream stream) {
 absl::StatusOr<bool> DeviceLoopImpl::Observed(kernels::Stream stream) {
   if (step_.session == nullptr) return false;
   const auto rows = absl::MakeConstSpan(step_.rows).first(step_.row_count);
-  const bool any = std::any_of(rows.begin(), rows.end(),
-                               [](const StepRowState& row) { return row.observe; });
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [](const StepRowState& row) { return row.observe; });
   if (sidecar_ == nullptr || !any) return true;
   return sidecar_->HandOver(step_, stream);
 }

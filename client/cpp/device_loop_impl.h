@@ -41,9 +41,8 @@ class DeviceLoopImpl {
   DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffers,
                  std::shared_ptr<const LocalDevice> local, const dataplane::SessionShape& shape,
                  ControlBlock control, std::unique_ptr<InFlight> in_flight,
-                 std::unique_ptr<SidecarSteps> sidecar,
-                 kernels::DeviceMemory workspace, kernels::DeviceMemory unserved,
-                 kernels::DeviceMemory unserved_on_host);
+                 std::unique_ptr<SidecarSteps> sidecar, kernels::DeviceMemory workspace,
+                 kernels::DeviceMemory unserved, kernels::DeviceMemory unserved_on_host);
 
   kernels::Device& device() const { return *local_->device; }
   bool has_drafts() const { return shape_.max_next_n > 1; }

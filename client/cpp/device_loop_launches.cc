@@ -59,12 +59,8 @@ int64_t DeviceLoopImpl::SelectWorkspaceBytes() const {
 
 // Where a launch finds lists it learns from the binding; here is only their shape.
 kernels::ListTable DeviceLoopImpl::BoundLists() const {
-  return {nullptr,
-          nullptr,
-          nullptr,
-          shape_.max_requests,
-          shape_.geometry.layers,
-          shape_.max_blocks()};
+  return {
+      nullptr, nullptr, nullptr, shape_.max_requests, shape_.geometry.layers, shape_.max_blocks()};
 }
 
 absl::Status DeviceLoopImpl::Compact(int rows, kernels::Stream stream) {

@@ -95,8 +95,8 @@ void SidecarSteps::TakeAnswer(const StepCalls::Call& call) {
     const std::shared_ptr<RequestState> request = call.rows[r].request.lock();
     if (request == nullptr || !request->history().binding.SameAs(call.rows[r].binding)) continue;
     const bool told = call.status.ok() && static_cast<int>(r) < call.response.results_size();
-    const auto& result = told ? call.response.results(static_cast<int>(r))
-                              : v1::StepRowResult::default_instance();
+    const auto& result =
+        told ? call.response.results(static_cast<int>(r)) : v1::StepRowResult::default_instance();
     if (told) {
       Correct(request->history(), result, call.rows[r].next_position);
     } else {

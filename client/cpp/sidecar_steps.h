@@ -23,15 +23,17 @@ namespace spin::internal {
 //   engine's stream   [Compact, scores, Stage] engine_done=t   (spin_done>=t) [Compact, scores, ...
 //   spind's stream                   (engine_done>=t) [Observe, Select] spin_done=t
 //
-// The waits, in brackets, are bounded. Whatever goes wrong, steps are not handed over any more until
-// spind has answered a probe: it is done with all of them then, because it takes them in order.
+// The waits, in brackets, are bounded. Whatever goes wrong, steps are not handed over any more
+// until spind has answered a probe: it is done with all of them then, because it takes them in
+// order.
 class SidecarSteps {
  public:
   static absl::StatusOr<std::unique_ptr<SidecarSteps>> Create(kernels::Device* device,
                                                               absl::Duration wait_limit,
                                                               StepCounts* counts);
 
-  // Before a step over `session` (null: there is none) is planned: takes the answers that have come.
+  // Before a step over `session` (null: there is none) is planned: takes the answers that have
+  // come.
   void TakeAnswers(OpenedSession* session);
 
   // Why no step may be handed over at present; kNone: it may.

@@ -45,9 +45,10 @@ TEST_F(CompletionTest, TheTreeHasEveryCommandAndTheirFlags) {
     paths += " ";
     flags += command.flags.size();
   });
-  EXPECT_EQ(paths,
-            " /replay /eval /tune /status /sessions /plan /policy /policy/get /policy/set /top /doctor "
-            "/completion ");
+  EXPECT_EQ(
+      paths,
+      " /replay /eval /tune /status /sessions /plan /policy /policy/get /policy/set /top /doctor "
+      "/completion ");
   EXPECT_GT(flags, 40u);
 }
 

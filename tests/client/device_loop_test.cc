@@ -130,7 +130,9 @@ class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterfa
 INSTANTIATE_TEST_SUITE_P(, DeviceLoopTest, ::testing::Values(Executor::kInline, Executor::kSidecar),
                          ExecutorName);
 
-TEST_P(DeviceLoopTest, OneGraphServesAThousandSteps) { ExpectAgreement(ElementType::kBFloat16, 1000); }
+TEST_P(DeviceLoopTest, OneGraphServesAThousandSteps) {
+  ExpectAgreement(ElementType::kBFloat16, 1000);
+}
 
 TEST_P(DeviceLoopTest, OneGraphServesFp32State) { ExpectAgreement(ElementType::kFloat32, 150); }
 

@@ -113,7 +113,8 @@ class MockDevice : public kernels::Device {
   MOCK_METHOD(absl::Status, GiveUp, (const kernels::WordWait&), (override));
   MOCK_METHOD(bool, runs_ahead, (), (const, override));
   MOCK_METHOD(absl::StatusOr<kernels::Marker>, MakeTimedMarker, (), (override));
-  MOCK_METHOD(absl::StatusOr<absl::Duration>, Between, (kernels::Marker, kernels::Marker), (override));
+  MOCK_METHOD(absl::StatusOr<absl::Duration>, Between, (kernels::Marker, kernels::Marker),
+              (override));
   MOCK_METHOD(absl::Status, Stage, (const kernels::StageParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Expect, (const kernels::ExpectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Admit, (const kernels::AdmitParams&, Stream), (override));

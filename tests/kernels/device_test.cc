@@ -44,7 +44,8 @@ TEST_P(DeviceTest, WaitsUntilAWordHasReachedAValue) {
 TEST_P(DeviceTest, WaitIsBoundedAndTheStreamGoesOn) {
   const DeviceArray<uint64_t> word(device_, std::vector<uint64_t>{5});
   const DeviceArray<uint64_t> given_up(device_, std::vector<uint64_t>{0});
-  device_.Finish(device_->WaitWord({word.data(), 6, absl::Milliseconds(1), given_up.data(), 9}, {}));
+  device_.Finish(
+      device_->WaitWord({word.data(), 6, absl::Milliseconds(1), given_up.data(), 9}, {}));
   EXPECT_EQ(given_up.Download(), std::vector<uint64_t>{9});
   device_.Finish(device_->WriteWord(word.data(), 7, {}));
   EXPECT_EQ(word.Download(), (std::vector<uint64_t>{7}));

@@ -91,8 +91,8 @@ TEST_P(StageTest, CopiesWhatWasScoredAndNothingElse) {
             if (from == Dtype::kBF16) score = reference::RoundToBf16(score);
           }
           const std::vector<int32_t> kept = {8193, 8190, 77, 0, 1, 3, 8192, 4, 20, 20, 20, 20};
-          const std::vector<ScoredRow> rows = {RowOf(0, 2), {.request = kPaddingRow, .next_n = 2},
-                                               RowOf(2, 1)};
+          const std::vector<ScoredRow> rows = {
+              RowOf(0, 2), {.request = kPaddingRow, .next_n = 2}, RowOf(2, 1)};
           const std::vector<float> staged = Stage(rows, kept, from, to, scores, max_slots);
           for (int64_t v = 0; v < kLayers * kRows * kDrafts; ++v) {
             const int64_t row = v / kDrafts % kRows;

@@ -241,7 +241,8 @@ TEST_F(StepExecutorTest, AnEngineWordThatNeverComesEndsTheWaitAndObservesNothing
   *step.add_rows() = FullRow(*request_, kPrompt);
   step.set_wait_timeline(5);
   v1::StepResponse response;
-  EXPECT_EQ(executor_->Step(*session_, step, &response).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(executor_->Step(*session_, step, &response).code(),
+            absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(Scored(), 0u);
   kernels::Raise(session_->runner().view().timeline->engine_done, 5);
   step.set_done_timeline(9);

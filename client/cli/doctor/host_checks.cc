@@ -117,9 +117,10 @@ Check MpsCheck(const v1::ServerInfo* server) {
             "MPS serves one user: run engine, sidecar and daemon as the same (runAsUser)"};
   }
   if (DaemonRuns(pipe)) {
-    return {"MPS", Outcome::kOk, absl::StrCat("its daemon runs, with its pipe at ", pipe),
-            "the sidecar executor is fast with it; but a spind killed in the middle of a kernel then "
-            "takes the engine with it, which never happens with the inline executor, the default"};
+    return {
+        "MPS", Outcome::kOk, absl::StrCat("its daemon runs, with its pipe at ", pipe),
+        "the sidecar executor is fast with it; but a spind killed in the middle of a kernel then "
+        "takes the engine with it, which never happens with the inline executor, the default"};
   }
   if (Exists(pipe)) {
     return {"MPS", Outcome::kInfo,

@@ -31,8 +31,8 @@
 // and grow, spind dies and comes back, the policy is switched off, and the addresses in the graph
 // stay valid. Whatever goes wrong, kept_table and kept_slots are those of the full scan.
 //
-// Executors. Inline: Audit, Observe and Select run in the graph. Sidecar: Stage copies the scores to
-// spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the two by stream
+// Executors. Inline: Audit, Observe and Select run in the graph. Sidecar: Stage copies the scores
+// to spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the two by stream
 // waits and writes, without an rpc or a wait on the host. The stream then waits for spind at the
 // beginning of a step, at most for SessionOptions::step_timeout. Launches that an executor has no
 // use for do nothing, so that one graph may hold those of both.
@@ -74,8 +74,9 @@ struct RowPlan {
 // Use from one thread at a time. `stream` is a cudaStream_t; null is the legacy default stream.
 class DeviceLoop {
  public:
-  // The session's device_uuid names the device of the buffers. All memory is allocated and all kernels are loaded here, whether spind is there or not. The session
-  // must outlive the loop, and must not be used with BeginStep.
+  // The session's device_uuid names the device of the buffers. All memory is allocated and all
+  // kernels are loaded here, whether spind is there or not. The session must outlive the loop, and
+  // must not be used with BeginStep.
   static absl::StatusOr<std::unique_ptr<DeviceLoop>> Create(Session* session,
                                                             const DeviceBuffers& buffers);
   // After the device has run all launches.
@@ -90,7 +91,8 @@ class DeviceLoop {
   bool audit_due() const;
 
   // With drafts (max_next_n > 1), after the verdict and before Observe and Select of this step or,
-  // with the sidecar executor, its EndStep: how many verifier rows of each row were accepted. Without drafts BeginStep knows it.
+  // with the sidecar executor, its EndStep: how many verifier rows of each row were accepted.
+  // Without drafts BeginStep knows it.
   absl::Status Accept(const EndOptions& verdict, void* stream);
 
   // Ends the step, after its launches were enqueued. A step that is not ended is forgotten: its

@@ -67,7 +67,7 @@ struct SessionOptions {
   // Sidecar executor: the longest wait for spind, of the step rpc or, with a DeviceLoop, of the
   // engine's stream.
   absl::Duration step_timeout = absl::Milliseconds(50);
-  absl::Duration control_timeout = absl::Seconds(2);     // of opening, growing, closing
+  absl::Duration control_timeout = absl::Seconds(2);            // of opening, growing, closing
   absl::Duration reconnect_interval = absl::Milliseconds(200);  // between attempts, without spind
 };
 
