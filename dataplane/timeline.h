@@ -8,7 +8,8 @@
 // Order across the two processes (sidecar executor): 64-bit words in the slab that only grow. The
 // engine raises one when its scores are staged, spind the other when its lists are written
 // (kernels::Device::WriteWord and WaitWord). A step that the engine went through without staging
-// anything, because spind was late with the one before, is named in the third.
+// anything, because spind was late with the one before, is named in the third; so are all before
+// it.
 namespace spin::dataplane {
 
 struct Timeline {

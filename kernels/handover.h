@@ -19,7 +19,7 @@ struct ExpectParams {
   const uint64_t* given_up;  // of the wait
   uint64_t ticket;
   Binding* binding;   // in/out
-  uint64_t* skipped;  // out, if it was given up: `step`
+  uint64_t* skipped;  // out, if it was given up: `step`; only grows
   uint64_t step;
   uint32_t* late;  // counts; may be memory of the host, where one stream alone writes it
 };
@@ -37,9 +37,9 @@ enum class Admission : uint32_t {
 struct AdmitParams {
   const uint64_t* given_up;  // of the wait
   uint64_t ticket;
-  const uint64_t* skipped;
-  uint64_t step;      // the value that was waited for
-  ScoredRow* scored;  // in/out [scored_count]
+  const uint64_t* skipped;  // steps up to this one count as skipped: the engine may skip several
+  uint64_t step;            // the value that was waited for
+  ScoredRow* scored;        // in/out [scored_count]
   int32_t scored_count;
   ScoredRow* audited;  // in/out [audited_count]
   int32_t audited_count;

@@ -24,7 +24,7 @@ void ExpectCpu(const ExpectParams& p) {
 
 void AdmitCpu(const AdmitParams& p) {
   *p.admission = LoadWord(*p.given_up) == p.ticket ? Admission::kGivenUp
-                 : LoadWord(*p.skipped) == p.step  ? Admission::kSkipped
+                 : Reached(*p.skipped, p.step)     ? Admission::kSkipped
                                                    : Admission::kAdmitted;
   if (*p.admission == Admission::kAdmitted) return;
   Drop(p.scored, p.scored_count);

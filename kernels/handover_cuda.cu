@@ -31,7 +31,7 @@ __device__ void Drop(Row* rows, int32_t count) {
 
 __global__ void __launch_bounds__(kThreads) AdmitKernel(const __grid_constant__ AdmitParams p) {
   const Admission admission = Fresh(p.given_up) == p.ticket ? Admission::kGivenUp
-                              : Fresh(p.skipped) == p.step  ? Admission::kSkipped
+                              : Fresh(p.skipped) >= p.step  ? Admission::kSkipped
                                                             : Admission::kAdmitted;
   // All threads must have seen the same, and they may not have.
   __shared__ Admission shared;

@@ -146,6 +146,7 @@ class SidecarExecutorTest : public TwoProcessesTest {
     const Request child = session_->ForkRequest(request_, "child", 8000);
     ASSERT_TRUE(child.status().ok()) << child.status();
     kill(spind_pid_, SIGSTOP);
+    waitpid(spind_pid_, nullptr, WUNTRACED);  // until the last of its threads has stopped
   }
   uint64_t RowsWithStaleLists() const {
     return session_->stats().rows_by_reason[static_cast<int>(Reason::kStale)];

@@ -100,10 +100,13 @@ TEST_P(HandoverTest, AStepWhoseScoresNeverCameIsNot) {
   EXPECT_THAT(admitted.requests, ElementsAre(kPaddingRow, kPaddingRow, kPaddingRow, kPaddingRow));
 }
 
+// By the time spind looks the engine may have skipped another one.
 TEST_P(HandoverTest, AStepThatTheEngineSkippedIsNot) {
-  const Admitted admitted = Admit(kTicket - 1, 8);
-  EXPECT_EQ(admitted.admission, Admission::kSkipped);
-  EXPECT_THAT(admitted.requests, ElementsAre(kPaddingRow, kPaddingRow, kPaddingRow, kPaddingRow));
+  for (const uint64_t skipped : {8, 9}) {
+    const Admitted admitted = Admit(kTicket - 1, skipped);
+    EXPECT_EQ(admitted.admission, Admission::kSkipped);
+    EXPECT_THAT(admitted.requests, ElementsAre(kPaddingRow, kPaddingRow, kPaddingRow, kPaddingRow));
+  }
 }
 
 }  // namespace
