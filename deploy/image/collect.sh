@@ -2,8 +2,8 @@
 # SPDX-FileCopyrightText: The Spin Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Lays out what the image holds, and nothing else: the programs, the shared libraries they load, the client library,
-# licences, a bill of materials. libcuda is not among it: it comes from the node.
+# Lays out what the image holds, and nothing else: the programs, the shared libraries they load, the client library
+# and libspin_kernels.so, licences, a bill of materials. libcuda is not among it: it comes from the node.
 #
 # Usage: deploy/image/collect.sh BUILD_FOLDER OUT VERSION [REVISION]     on Debian, where the programs were built
 set -euo pipefail
@@ -20,13 +20,12 @@ for program in "${programs[@]}"; do
   strip -o "$out/usr/bin/$program" "$build/bin/$program"
 done
 
-# The client, to be copied into an engine's image: COPY --from=spin /opt/spin /opt/spin
-if [[ -f $build/cmake_install.cmake ]]; then
-  DESTDIR=$out cmake --install "$build" --prefix /opt/spin >/dev/null
-  rm -rf "$out/opt/spin/bin"
-  find "$out/opt/spin" -name '*.a' -exec strip --strip-debug {} +
-fi
-find "$build" -maxdepth 2 -name 'libspin_kernels.so*' -exec cp -P -t "$out/usr/lib" {} + 2>/dev/null || true
+# The client library and the C ABI, to be copied into an engine's image: COPY --from=spin /opt/spin /opt/spin
+DESTDIR=$out cmake --install "$build" --prefix /opt/spin >/dev/null
+rm -rf "$out/opt/spin/bin"
+find "$out/opt/spin" -name '*.a' -exec strip --strip-debug {} +
+kernels=$(find "$out/opt/spin" -name 'libspin_kernels.so.*' -type f)
+strip --strip-unneeded "$kernels"
 
 # Libraries go by the path under which the loader looks for them.
 libraries=$(for program in "${programs[@]}"; do ldd "$build/bin/$program"; done | grep -o '/[^ ]*' | sort -u)

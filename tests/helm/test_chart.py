@@ -23,7 +23,8 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 EXAMPLES = {"defaults": {}, "dra": {"gpu": {"mode": "dra"}}, "visible": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}, "mps": {"enabled": True}},
             "injection": {"injection": {"enabled": True}, "reference": {"enabled": False}}, "injection-map": {"injection": {"enabled": True, "settings": "configMap"}},
             "injected-dra": {"injection": {"enabled": True}, "gpu": {"mode": "dra"}},
-            "old": {"nativeSidecar": False}, "umbrella": {"global": {"imageRegistry": "x", "anything": {"else": 1}}}}
+            "target": {"policy": {"budgetMode": "target_miss", "targetMiss": 0.02}}, "file": {"policy": {"file": json.dumps({"format": "spin-policy", "version": 1, "policy": {}})}},
+            "injected-file": {"injection": {"enabled": True}, "policy": {"configMap": "mine"}}, "old": {"nativeSidecar": False}, "umbrella": {"global": {"imageRegistry": "x", "anything": {"else": 1}}}}
 
 
 def run(*words, stdin=None, check=True):
@@ -95,6 +96,8 @@ def test_is_a_part_of_an_umbrella_chart(helm, tmp_path):
 # ---- values: each documented one to a second legal value and to a typo ----
 
 SECOND = {
+    "policy.sparsity": 0.3, "policy.budgetMode": "calibrated", "policy.targetMiss": 0.02, "policy.minSparsity": 0.2, "policy.maxSparsity": 0.8, "policy.exploration": 0.1, "policy.decay": 0.9,
+    "policy.auditEvery": 16, "policy.seed": 7, "policy.pinFirstBlock": True, "policy.file": '{"format": "spin-policy", "version": 1, "policy": {}}',
     "image.digest": "sha256:" + "0" * 64, "image.pullPolicy": "Always", "nativeSidecar": False, "gpu.mode": "dra", "slab.size": "2Gi", "policy.stateDtype": "bf16",
     "log.level": "debug", "log.format": "text", "allowUids": [1000], "extraArgs": ["--step-queue=9"], "extraEnv": [{"name": "A", "value": "b"}], "admin.host": "[::]",
     "resources": {"limits": {"memory": "1Gi"}}, "securityContext": {"runAsUser": 1000}, "startupProbe": {"periodSeconds": 2}, "livenessProbe": {"periodSeconds": 20},
@@ -143,8 +146,8 @@ def second(path, value):
         return SECOND[path]
     if isinstance(value, bool):
         return not value
-    if isinstance(value, (int, float)):
-        return 0.3 if isinstance(value, float) else value + 1
+    if isinstance(value, int):
+        return value + 1
     return {"a": "b"} if isinstance(value, dict) else "other"
 
 
@@ -162,7 +165,7 @@ def test_typo_is_refused(path):
     assert result.returncode != 0 and f"{last}x" in result.stderr
 
 
-@pytest.mark.parametrize("values", [at("policy.sparsity", 1), at("policy.sparsity", "much"), at("policy.stateDtype", "fp8"), at("slab.size", "2G"), at("gpu.mode", "mig"),
+@pytest.mark.parametrize("values", [at("policy.sparsity", 1), at("policy.sparsity", "much"), at("policy.stateDtype", "fp8"), at("policy.targetMiss", 0), at("policy.budgetMode", "learnt"), at("policy.maxSparsity", 1), at("slab.size", "2G"), at("gpu.mode", "mig"),
                                     at("admin.port", 70000), at("log.level", "loud"), at("image.digest", "sha256:1"), at("reference.replicas", -1)], ids=str)
 def test_wrong_value_is_refused(values):
     assert render(values, check=False).returncode != 0
@@ -196,6 +199,16 @@ def test_defaults_of_the_library_are_those_of_the_chart():
             else:
                 assert large[key] == value, f"{path}.{key}"
     within(defaults, VALUES)
+
+
+def test_defaults_in_the_descriptions_are_those_of_spind():
+    """Values that are empty by default say what spind then does."""
+    fields = dict(re.findall(r"^  (?:double|uint64_t|uint32_t|bool) (\w+) = ([\w.]+);", (ROOT / "server" / "policy.h").read_text(), re.MULTILINE))
+    text = (CHART / "values.yaml").read_text()
+    for value, field in {"sparsity": "sparsity", "targetMiss": "target_miss", "minSparsity": "min_sparsity", "maxSparsity": "max_sparsity", "exploration": "exploration",
+                         "decay": "decay", "auditEvery": "audit_every", "seed": "seed", "pinFirstBlock": "pin_first_block"}.items():
+        described = re.search(rf"Empty: the policy file's, or ([\w.]*\w)\.(?: [^\n]*)?\n  # @section -- Policy\n  {value}: \"\"", text)
+        assert described and described.group(1) == fields[field], value
 
 
 def test_versions_are_one():

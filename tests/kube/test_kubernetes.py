@@ -59,10 +59,10 @@ def test_chart_installs_tests_upgrades_rolls_back_and_leaves_nothing(kube, names
     install(helm, namespace, "a", "policy.sparsity=0.7")
     def sparsity():
         env = kube.pod(namespace, selector)["spec"]["initContainers"][0]["env"]
-        return next(one["value"] for one in env if one["name"] == "SPIND_SPARSITY")
+        return next((one["value"] for one in env if one["name"] == "SPIND_SPARSITY"), None)
     eventually(lambda: sparsity() == "0.7")
     kube.helm(helm, "rollback", "a", "1", "-n", namespace, "--wait", "--timeout", "90s")
-    eventually(lambda: sparsity() == "0.4")
+    eventually(lambda: sparsity() is None)
 
     kube.helm(helm, "uninstall", "a", "-n", namespace, "--wait", "--timeout", "90s")
     kinds = "deployments,pods,configmaps,networkpolicies,podmonitors,prometheusrules,secrets"

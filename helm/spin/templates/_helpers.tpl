@@ -28,6 +28,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if not $v.gpu.dra.claimTemplateName }}
 {{- $_ := set $v.gpu.dra "claimTemplateName" (include "spin.fullname" . | printf "%s-gpu") }}
 {{- end }}
+{{- if $v.policy.file }}
+{{- if $v.policy.configMap }}{{ fail "policy.file and policy.configMap are both given; a sidecar reads one policy file" }}{{ end }}
+{{- $file := fromJson $v.policy.file }}
+{{- if ne (toString (get $file "format")) "spin-policy" }}
+{{- fail "policy.file is not a policy file: it must be JSON with \"format\": \"spin-policy\", as spinctl tune writes it; set it by --set-file" }}
+{{- end }}
+{{- $_ := set $v.policy "configMap" (include "spin.fullname" . | printf "%s-policy") }}
+{{- end }}
+{{- $_ := unset $v.policy "file" }}
 {{- toYaml $v }}
 {{- end }}
 

@@ -9,6 +9,11 @@ Combinations that cannot work, each refused in one sentence. Renders nothing.
 {{- if and $v.mps.enabled (eq $v.gpu.mode "none") }}
 {{- fail "mps.enabled needs gpu.mode dra or visibleDevices: the CPU device has nothing to share" }}
 {{- end }}
+{{- $min := $v.policy.minSparsity | default 0 | float64 }}
+{{- $max := $v.policy.maxSparsity | default 0.95 | float64 }}
+{{- if and $v.policy.minSparsity (not $v.policy.configMap) (gt $min $max) }}
+{{- fail (printf "policy.minSparsity is %v, more than policy.maxSparsity, %v" $min $max) }}
+{{- end }}
 {{- if not (regexMatch "^[1-9][0-9]*(Mi|Gi)$" (toString $v.slab.size)) }}
 {{- fail (printf "slab.size is %v; it must be a whole number of Mi or Gi, such as 2Gi" $v.slab.size) }}
 {{- end }}

@@ -12,7 +12,20 @@ gpu:
   visibleDevices: {value: all, runtimeClassName: nvidia}
 mps: {enabled: false}
 slab: {size: 256Mi}
-policy: {enabled: true, sparsity: 0.4, exploration: 0.05, decay: 0.5, auditEvery: 64, seed: 0, pinFirstBlock: false, stateDtype: f32}
+policy:
+  enabled: true
+  sparsity: ""
+  budgetMode: ""
+  targetMiss: ""
+  minSparsity: ""
+  maxSparsity: ""
+  configMap: ""
+  exploration: ""
+  decay: ""
+  auditEvery: ""
+  seed: ""
+  pinFirstBlock: ""
+  stateDtype: ""
 allowUids: []
 admin: {host: 0.0.0.0, port: 9464}
 log: {level: info, format: json}

@@ -37,6 +37,10 @@ seccompProfile: {type: RuntimeDefault}
 - name: spin-mps
   emptyDir: {medium: Memory, sizeLimit: 64Mi}
 {{- end }}
+{{- with $v.policy.configMap }}
+- name: spin-policy
+  configMap: {name: {{ . }}}
+{{- end }}
 {{- end }}
 
 {{- define "spinlib.engineEnv" -}}

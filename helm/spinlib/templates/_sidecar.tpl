@@ -18,14 +18,9 @@ The sidecar container. All take: dict "root" $ "values" VALUES
 {{- if $v.allowUids }}
 - {name: SPIND_ALLOW_UIDS, value: {{ include "spinlib.uids" $v.allowUids | quote }}}
 {{- end }}
-- {name: SPIND_ENABLED, value: {{ $v.policy.enabled | quote }}}
-- {name: SPIND_SPARSITY, value: {{ $v.policy.sparsity | quote }}}
-- {name: SPIND_EXPLORATION, value: {{ $v.policy.exploration | quote }}}
-- {name: SPIND_DECAY, value: {{ $v.policy.decay | quote }}}
-- {name: SPIND_AUDIT_EVERY, value: {{ $v.policy.auditEvery | int64 | quote }}}
-- {name: SPIND_SEED, value: {{ $v.policy.seed | int64 | quote }}}
-- {name: SPIND_PIN_FIRST_BLOCK, value: {{ $v.policy.pinFirstBlock | quote }}}
-- {name: SPIND_STATE_DTYPE, value: {{ $v.policy.stateDtype | quote }}}
+{{- with include "spinlib.policyEnv" . }}
+{{ . }}
+{{- end }}
 - {name: SPIND_LOG_LEVEL, value: {{ $v.log.level | quote }}}
 - {name: SPIND_LOG_FORMAT, value: {{ $v.log.format | quote }}}
 {{- if eq $v.gpu.mode "visibleDevices" }}
@@ -38,6 +33,27 @@ The sidecar container. All take: dict "root" $ "values" VALUES
 {{- with $v.extraEnv }}
 {{ toYaml . }}
 {{- end }}
+{{- end }}
+
+{{/*
+The policy that is given, and nothing else: the environment wins over a policy file, so a default named here would silently undo the file.
+*/}}
+{{- define "spinlib.policyEnv" -}}
+{{- $v := include "spinlib.values" . | fromYaml -}}
+{{- $env := list }}
+{{- if $v.policy.configMap }}{{ $env = append $env (dict "name" "SPIND_POLICY" "value" "/etc/spin/policy.json") }}{{ end }}
+{{- if not $v.policy.enabled }}{{ $env = append $env (dict "name" "SPIND_ENABLED" "value" "false") }}{{ end }}
+{{- range $key, $name := dict "sparsity" "SPARSITY" "budgetMode" "BUDGET_MODE" "targetMiss" "TARGET_MISS" "minSparsity" "MIN_SPARSITY" "maxSparsity" "MAX_SPARSITY"
+      "exploration" "EXPLORATION" "decay" "DECAY" "auditEvery" "AUDIT_EVERY" "seed" "SEED" "pinFirstBlock" "PIN_FIRST_BLOCK" "stateDtype" "STATE_DTYPE" }}
+{{- $value := include "spinlib.setting" (get $v.policy $key) }}
+{{- if $value }}{{ $env = append $env (dict "name" (printf "SPIND_%s" $name) "value" $value) }}{{ end }}
+{{- end }}
+{{- with $env }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* A value as spind reads it; nothing if it is empty. YAML reads whole numbers as floats, which print as 9.007e+09. */}}
+{{- define "spinlib.setting" -}}
+{{- if kindIs "float64" . }}{{ if eq . (floor .) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}{{ else if not (kindIs "invalid" .) }}{{ . }}{{ end }}
 {{- end }}
 
 {{/* YAML reads numbers as floats. */}}
@@ -86,7 +102,11 @@ startupProbe: {{ include "spinlib.probe" (dict "path" "/startupz" "probe" $v.sta
 livenessProbe: {{ include "spinlib.probe" (dict "path" "/livez" "probe" $v.livenessProbe) | nindent 2 }}
 resources: {{ include "spinlib.resources" . | nindent 2 }}
 securityContext: {{ toYaml $v.securityContext | nindent 2 }}
-volumeMounts: {{ include "spinlib.engineVolumeMounts" . | nindent 2 }}
+volumeMounts:
+  {{- include "spinlib.engineVolumeMounts" . | nindent 2 }}
+  {{- if $v.policy.configMap }}
+  - {name: spin-policy, mountPath: /etc/spin, readOnly: true}
+  {{- end }}
 {{- end }}
 
 {{/* The MPS daemon: in the pod, over a volume of the pod, as the same user as its clients. */}}
