@@ -86,7 +86,7 @@ test-helm: setup-helm  ## Check the chart: unit tests, Helm 3 and 4, strict sche
 	@$(ops_pytest) tests/helm
 
 test-status-page: setup-browser all  ## Check the status page of spind and the report of spinctl eval in a real browser
-	@$(ops_pytest) tests/status_page tests/report_page
+	@$(ops_pytest) tests/browser
 
 test-kube: setup-kube  ## Try image and chart on a real Kubernetes on this machine (root; builds it once)
 	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image

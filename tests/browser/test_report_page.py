@@ -8,7 +8,7 @@ import shutil
 import subprocess
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPINCTL = pathlib.Path(os.environ.get("SPIN_BUILD_DIR", ROOT / "build")) / "bin" / "spinctl"
@@ -22,14 +22,6 @@ COLOURS = """id => {
   for (let i = 0; i < pixels.length; i += 4) seen.add(pixels[i] << 24 | pixels[i + 1] << 16 | pixels[i + 2] << 8 | pixels[i + 3]);
   return seen.size;
 }"""
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="session")

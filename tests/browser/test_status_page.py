@@ -9,7 +9,7 @@ import signal
 import sys
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("SPIN_BUILD_DIR", ROOT / "build")) / "bin"
@@ -17,14 +17,6 @@ sys.path.insert(0, str(ROOT / "tests" / "e2e"))
 
 from engine import Engine  # noqa: E402
 from spind import Spind  # noqa: E402
-
-
-@pytest.fixture(scope="session")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
