@@ -89,7 +89,7 @@ def events(a: Pod, b: Pod, c: Pod):
 
     return [
         (0, lambda: c.spinctl("policy", "set", "--all", "--disable")),
-        (75, lambda: c.spinctl("policy", "set", "--all", "--enable", "--sparsity", "0.5")),
+        (75, lambda: c.spinctl("policy", "set", "--all", "--enable", "--sparsity", "0.5", "--budget-mode", "calibrated")),
         (115, a.spind.kill), (123, a.spind.start),
         (150, lambda: poison("nan")), (158, lambda: poison("none")),
         (185, crowd), (215, disperse),
