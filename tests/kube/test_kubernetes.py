@@ -125,6 +125,14 @@ class TestInjection:
             return next(one["value"] for one in pod["spec"]["initContainers"][0]["env"] if one["name"] == "SPIND_SPARSITY")
         eventually(lambda: sparsity() == "0.25")
 
+    def test_policy_file_of_the_pods_namespace_holds(self, kube, namespace):
+        file = {"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.55, "budget_mode": "calibrated"}}
+        kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"policy.json": json.dumps(file)}}, namespace)
+        kube.apply(engine_pod(annotations={"spin/policy": "mine"}.items()), namespace)
+        assert_engine_gets_lists(kube, namespace, "engine")
+        policy = json.loads(kube.kubectl("-n", namespace, "exec", "engine", "-c", "spin", "--", "spinctl", "sessions", "--json"))["sessions"][0]["policy"]
+        assert (policy["sparsity"], policy["budget_mode"]) == (0.55, "calibrated")
+
     def test_named_engine_among_several_containers_is_the_one(self, kube, namespace):
         pod = engine_pod(annotations={"spin/engine-container": "engine"}.items())
         pod["spec"]["containers"].insert(0, {**pod["spec"]["containers"][0], "name": "proxy", "command": ["spinctl"], "args": ["--version"]})
