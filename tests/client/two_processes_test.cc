@@ -141,10 +141,13 @@ class SidecarExecutorTest : public TwoProcessesTest {
     executor_ = Executor::kSidecar;
     step_timeout_ = absl::Milliseconds(500);
   }
-  // Stops spind when it is done with the last step: a fork waits for that.
+  // Stops spind when it is done with the last step. Forks queue up behind steps; the call of the
+  // step may still be on its way to the queue when the first one gets there.
   void Hang() {
-    const Request child = session_->ForkRequest(request_, "child", 8000);
-    ASSERT_TRUE(child.status().ok()) << child.status();
+    for (int i = 0; i < 3; ++i) {
+      const Request child = session_->ForkRequest(request_, absl::StrCat("child ", i), 100);
+      ASSERT_TRUE(child.status().ok()) << child.status();
+    }
     kill(spind_pid_, SIGSTOP);
     waitpid(spind_pid_, nullptr, WUNTRACED);  // until the last of its threads has stopped
   }
