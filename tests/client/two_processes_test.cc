@@ -141,12 +141,17 @@ class SidecarExecutorTest : public TwoProcessesTest {
     executor_ = Executor::kSidecar;
     step_timeout_ = absl::Milliseconds(500);
   }
-  // Stops spind when it is done with the last step: a fork waits for that.
-  void Hang() {
-    const Request child = session_->ForkRequest(request_, "child", 8000);
-    ASSERT_TRUE(child.status().ok()) << child.status();
+  // A step that is handed over to a spind that has just stopped, when it was done with the one
+  // before: that is what a step waits for when it begins.
+  void RunStepAndHang() {
+    const std::vector<StepRow> rows = {{&request_, position_++}};
+    engine_->Begin(rows);
+    engine_->Synchronize();
     kill(spind_pid_, SIGSTOP);
     waitpid(spind_pid_, nullptr, WUNTRACED);  // until the last of its threads has stopped
+    engine_->Replay();
+    engine_->End(rows);
+    lists_ = engine_->TakeLists(rows);
   }
   uint64_t RowsWithStaleLists() const {
     return session_->stats().rows_by_reason[static_cast<int>(Reason::kStale)];
@@ -211,8 +216,7 @@ TEST_P(BothExecutorsTest, EngineIsBuiltOnAThreadThatKnowsNoDevice) {
 
 TEST_F(SidecarExecutorTest, HungSpindIsWaitedForOnceOrTwiceAndComesBack) {
   StartEngine();
-  Hang();
-  RunStep();  // what it uses was made before
+  RunStepAndHang();
   for (int step = 0; step < 20; ++step) {
     RunStep();
     EXPECT_TRUE(AllKept()) << step;
@@ -233,8 +237,7 @@ TEST_F(SidecarExecutorTest, HungSpindIsWaitedForOnceOrTwiceAndComesBack) {
 // engine lets go of that memory.
 TEST_F(SidecarExecutorTest, KilledWhileTheEngineWaitsForIt) {
   StartEngine();
-  Hang();
-  RunStep();
+  RunStepAndHang();
   const std::vector<StepRow> rows = {{&request_, position_++}};
   engine_->Begin(rows);
   EXPECT_THAT(engine_->reasons(), ElementsAre(Reason::kNone));
