@@ -79,7 +79,6 @@ int main(int argc, char** argv) {
                    .tokens_per_slot = 1,
                    .max_slots = kMaxSlots};
   options.max_requests = 8;
-  options.policy.sparsity = 0.5;
   options.client_name = "example_engine";
 
   auto created = spin::Session::Create(options);

@@ -126,12 +126,12 @@ class TestInjection:
         eventually(lambda: sparsity() == "0.25")
 
     def test_policy_file_of_the_pods_namespace_holds(self, kube, namespace):
-        file = {"format": "spin-policy", "version": 1, "policy": {"audit_every": 48, "budget_mode": "calibrated"}}
+        file = {"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.55, "budget_mode": "calibrated"}}
         kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}, "data": {"policy.json": json.dumps(file)}}, namespace)
         kube.apply(engine_pod(annotations={"spin/policy": "mine"}.items()), namespace)
         assert_engine_gets_lists(kube, namespace, "engine")
         policy = json.loads(kube.kubectl("-n", namespace, "exec", "engine", "-c", "spin", "--", "spinctl", "sessions", "--json"))["sessions"][0]["policy"]
-        assert (policy["audit_every"], policy["budget_mode"]) == (48, "calibrated")
+        assert (policy["sparsity"], policy["budget_mode"]) == (0.55, "calibrated")
 
     def test_named_engine_among_several_containers_is_the_one(self, kube, namespace):
         pod = engine_pod(annotations={"spin/engine-container": "engine"}.items())
