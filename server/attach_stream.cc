@@ -62,13 +62,28 @@ absl::Status AttachStream::AttachTo(uint64_t id, uint64_t nonce) {
 void AttachStream::OnPolicyChanged(std::shared_ptr<const PolicyInForce> policy) {
   absl::MutexLock lock(&mutex_);
   if (policy_ == nullptr || policy->epoch > policy_->epoch) policy_ = std::move(policy);
-  if (!writing_ && !finish_asked_ && policy_->epoch > sent_epoch_) SendPolicy();
+  if (HasNews()) Send();
 }
 
-void AttachStream::SendPolicy() {
+void AttachStream::OnRecordingOrdered(const v1::RecordingOrder& order) {
+  absl::MutexLock lock(&mutex_);
+  order_ = order;
+  order_sent_ = false;
+  if (HasNews()) Send();
+}
+
+// Whether there is something to send, and it can be sent now. The policy comes first of all.
+bool AttachStream::HasNews() const {
+  return !writing_ && !finish_asked_ && policy_ != nullptr &&
+         (policy_->epoch > sent_epoch_ || !order_sent_);
+}
+
+void AttachStream::Send() {
   *outgoing_.mutable_policy() = ToProto(policy_->policy);
   outgoing_.set_policy_epoch(policy_->epoch);
   sent_epoch_ = policy_->epoch;
+  if (order_.recording_id() != 0) *outgoing_.mutable_recording() = order_;
+  order_sent_ = true;
   writing_ = true;
   StartWrite(&outgoing_);
 }
@@ -78,8 +93,8 @@ void AttachStream::OnWriteDone(bool ok) {
   writing_ = false;
   if (finish_asked_) {
     if (!std::exchange(finished_, true)) Finish(finish_status_);
-  } else if (ok && policy_->epoch > sent_epoch_) {
-    SendPolicy();
+  } else if (ok && HasNews()) {
+    Send();
   }
 }
 

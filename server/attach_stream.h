@@ -34,12 +34,14 @@ class AttachStream final : public grpc::ServerBidiReactor<v1::AttachRequest, v1:
   void OnDone() override;
 
   void OnPolicyChanged(std::shared_ptr<const PolicyInForce> policy) override;
+  void OnRecordingOrdered(const v1::RecordingOrder& order) override;
   void OnEnded(const absl::Status& why) override;
 
  private:
   absl::Status TakeMessage();
   absl::Status AttachTo(uint64_t id, uint64_t nonce);
-  void SendPolicy() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasNews() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishOnce(const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
 
   const FindSession find_;
@@ -55,6 +57,8 @@ class AttachStream final : public grpc::ServerBidiReactor<v1::AttachRequest, v1:
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const PolicyInForce> policy_ ABSL_GUARDED_BY(mutex_);  // newest known
   uint64_t sent_epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  v1::RecordingOrder order_ ABSL_GUARDED_BY(mutex_);  // newest; id 0: none so far
+  bool order_sent_ ABSL_GUARDED_BY(mutex_) = true;
   bool finish_asked_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status finish_status_ ABSL_GUARDED_BY(mutex_);

@@ -28,12 +28,14 @@ enum class Method {
   kStep,
   kCommitDrafts,
   kUpdatePolicy,
+  kStartRecording,
+  kStopRecording,
   kWatchStats,
 };
-inline constexpr std::array<absl::string_view, 12> kMethodNames = {
-    "OpenSession",  "Attach",       "CloseSession",   "GetSession",
-    "ListSessions", "OpenRequests", "ExtendRequests", "CloseRequests",
-    "Step",         "CommitDrafts", "UpdatePolicy",   "WatchStats"};
+inline constexpr std::array<absl::string_view, 14> kMethodNames = {
+    "OpenSession",  "Attach",         "CloseSession",  "GetSession", "ListSessions",
+    "OpenRequests", "ExtendRequests", "CloseRequests", "Step",       "CommitDrafts",
+    "UpdatePolicy", "StartRecording", "StopRecording", "WatchStats"};
 
 // Counts and latencies of calls. All series are made at once, at 0: adding one later would stall
 // calls while a large scrape runs. Thread-safe.

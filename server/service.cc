@@ -88,6 +88,18 @@ absl::StatusOr<std::shared_ptr<Session>> SpinService::FindForSteps(
                 "names a session with the inline executor, whose steps run in the client");
 }
 
+absl::StatusOr<std::shared_ptr<Session>> SpinService::FindToRecord(
+    grpc::CallbackServerContext* context, uint64_t id) const {
+  auto session = parts_.sessions->Find(id);
+  if (!session.ok()) return session.status();
+  const std::optional<Peer> caller = parts_.peers->Find(context->peer());
+  const uid_t owner = (*session)->identity().peer.uid;
+  if (caller.has_value() && (caller->uid == owner || caller->uid == 0)) return session;
+  return Refuse(absl::StatusCode::kPermissionDenied, v1::ERROR_REASON_NOT_OWNER, "session_id",
+                absl::StrCat("names a session of user ", owner,
+                             ", whose engine would write the file; ask as that user or as root"));
+}
+
 absl::Status SpinService::CheckDevice(const std::string& device_uuid) const {
   if (device_uuid.empty() || device_uuid == parts_.device->uuid()) return absl::OkStatus();
   return Refuse(absl::StatusCode::kFailedPrecondition, v1::ERROR_REASON_DEVICE_MISMATCH,
@@ -122,6 +134,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
                       .client_name = request.client_name(),
                       .executor = sidecar ? v1::EXECUTOR_SIDECAR : v1::EXECUTOR_INLINE,
                       .zero_init = request.zero_init(),
+                      .allow_recording = request.allow_recording(),
                       .peer = *peer,
                       .opened_at = absl::Now()},
       *region, policy);
@@ -326,6 +339,43 @@ grpc::ServerUnaryReactor* SpinService::UpdatePolicy(grpc::CallbackServerContext*
   Call call(Method::kUpdatePolicy, context, parts_.rpc_metrics);
   const absl::Status status = DoUpdatePolicy(*request, response);
   if (status.ok()) spdlog::info("policy changed by a call: {}", request->ShortDebugString());
+  call.Answer(status);
+  return call.reactor();
+}
+
+grpc::ServerUnaryReactor* SpinService::StartRecording(grpc::CallbackServerContext* context,
+                                                      const v1::StartRecordingRequest* request,
+                                                      v1::StartRecordingResponse* response) {
+  Call call(Method::kStartRecording, context, parts_.rpc_metrics);
+  absl::Status status = CheckKnownFields(*request);
+  auto session = FindToRecord(context, request->session_id());
+  if (status.ok()) status = session.status();
+  if (status.ok()) status = CheckRecordingOptions(request->options());
+  if (status.ok()) {
+    const auto id = (*session)->StartRecording(request->options());
+    status = id.status();
+    if (id.ok()) {
+      response->set_recording_id(*id);
+      spdlog::info("session {:016x}: recording asked for: {}", request->session_id(),
+                   request->options().ShortDebugString());
+    }
+  }
+  call.Answer(status);
+  return call.reactor();
+}
+
+grpc::ServerUnaryReactor* SpinService::StopRecording(grpc::CallbackServerContext* context,
+                                                     const v1::StopRecordingRequest* request,
+                                                     v1::StopRecordingResponse* response) {
+  Call call(Method::kStopRecording, context, parts_.rpc_metrics);
+  absl::Status status = CheckKnownFields(*request);
+  auto session = FindToRecord(context, request->session_id());
+  if (status.ok()) status = session.status();
+  if (status.ok()) {
+    auto stopped = (*session)->StopRecording(request->recording_id());
+    status = stopped.status();
+    if (stopped.ok()) *response->mutable_recording() = *std::move(stopped);
+  }
   call.Answer(status);
   return call.reactor();
 }

@@ -77,6 +77,12 @@ class SpinService final : public v1::SpinService::CallbackService {
   grpc::ServerUnaryReactor* UpdatePolicy(grpc::CallbackServerContext* context,
                                          const v1::UpdatePolicyRequest* request,
                                          v1::UpdatePolicyResponse* response) override;
+  grpc::ServerUnaryReactor* StartRecording(grpc::CallbackServerContext* context,
+                                           const v1::StartRecordingRequest* request,
+                                           v1::StartRecordingResponse* response) override;
+  grpc::ServerUnaryReactor* StopRecording(grpc::CallbackServerContext* context,
+                                          const v1::StopRecordingRequest* request,
+                                          v1::StopRecordingResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchStatsResponse>* WatchStats(
       grpc::CallbackServerContext* context, const v1::WatchStatsRequest* request) override;
 
@@ -94,6 +100,10 @@ class SpinService final : public v1::SpinService::CallbackService {
   absl::StatusOr<std::shared_ptr<Session>> FindOwned(grpc::CallbackServerContext* context,
                                                      uint64_t id) const;
   absl::StatusOr<std::shared_ptr<Session>> FindForSteps(grpc::CallbackServerContext* context,
+                                                        uint64_t id) const;
+
+  // The session, if the caller may have its engine write files: the same user, or root.
+  absl::StatusOr<std::shared_ptr<Session>> FindToRecord(grpc::CallbackServerContext* context,
                                                         uint64_t id) const;
 
   // Answers the call from the queue's thread; refuses it if the queue is full. Work whose caller

@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "dataplane/timeline.h"
 #include "server/codec.h"
+#include "server/refusal.h"
 
 namespace spin::server {
 
@@ -99,6 +100,31 @@ bool Session::attached() const {
   return listener_ != nullptr;
 }
 
+absl::StatusOr<uint64_t> Session::StartRecording(const v1::RecordingOptions& options) {
+  absl::MutexLock lock(&mutex_);
+  if (!identity_.allow_recording || listener_ == nullptr) {
+    return Refuse(absl::StatusCode::kFailedPrecondition, v1::ERROR_REASON_RECORDING_OFF,
+                  "session_id",
+                  identity_.allow_recording
+                      ? "names a session whose engine is not attached"
+                      : "names a session whose engine does not allow recording, which holds data "
+                        "of users; set allow_recording in its SessionOptions");
+  }
+  const uint64_t id = RandomId();
+  const absl::Status started = recording_.Start(id, options, absl::Now());
+  if (!started.ok()) return started;
+  listener_->OnRecordingOrdered(recording_.order());
+  return id;
+}
+
+absl::StatusOr<v1::RecordingStatus> Session::StopRecording(uint64_t id) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Status stopped = recording_.Stop(id);
+  if (!stopped.ok()) return stopped;
+  if (listener_ != nullptr) listener_->OnRecordingOrdered(recording_.order());
+  return recording_.status();
+}
+
 void Session::End(const absl::Status& why) {
   absl::MutexLock lock(&mutex_);
   ended_.store(true, std::memory_order_release);
@@ -125,6 +151,10 @@ void Session::Sweep() {
 }
 
 void Session::TakeReport(const v1::ClientReport& report) {
+  if (report.has_recording()) {
+    absl::MutexLock lock(&mutex_);
+    recording_.Take(report.recording());
+  }
   absl::MutexLock lock(&totals_mutex_);
   reported_.steps = Raised(report.steps(), reported_.steps);
   reported_.rows = Raised(report.rows(), reported_.rows);
@@ -185,6 +215,9 @@ v1::SessionInfo Session::Info() {
   info.set_peer_process_id(identity_.peer.pid);
   info.set_peer_user_id(identity_.peer.uid);
   info.set_policy_reason(in_force->reason);
+  info.set_allow_recording(identity_.allow_recording);
+  absl::MutexLock lock(&mutex_);
+  if (recording_.status().recording_id() != 0) *info.mutable_recording() = recording_.status();
   return info;
 }
 

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "dataplane/step_runner.h"
 #include "dataplane/time_histogram.h"
 #include "server/peer.h"
 #include "server/policy.h"
+#include "server/recording.h"
 #include "server/request_table.h"
 #include "server/session_budgets.h"
 #include "server/session_region.h"
@@ -41,6 +43,7 @@ class SessionListener {
  public:
   virtual ~SessionListener() = default;
   virtual void OnPolicyChanged(std::shared_ptr<const PolicyInForce> policy) = 0;
+  virtual void OnRecordingOrdered(const v1::RecordingOrder& order) = 0;
   virtual void OnEnded(const absl::Status& why) = 0;
 };
 
@@ -51,6 +54,7 @@ struct SessionIdentity {
   std::string client_name;
   v1::Executor executor = v1::EXECUTOR_INLINE;
   bool zero_init = false;
+  bool allow_recording = false;
   Peer peer;
   absl::Time opened_at;
 };
@@ -79,6 +83,11 @@ class Session {
   bool Attach(SessionListener* listener);
   void Detach(SessionListener* listener);
   bool attached() const;
+
+  // Asks the client for a recording with these checked options; returns its id.
+  // FAILED_PRECONDITION, ALREADY_EXISTS as the contract has it.
+  absl::StatusOr<uint64_t> StartRecording(const v1::RecordingOptions& options);
+  absl::StatusOr<v1::RecordingStatus> StopRecording(uint64_t id);
 
   // Called once, by the table that drops the session: steps end with ABORTED, the stream is told.
   void End(const absl::Status& why);
@@ -136,6 +145,7 @@ class Session {
   mutable absl::Mutex mutex_;
   std::shared_ptr<const PolicyInForce> policy_ ABSL_GUARDED_BY(mutex_);
   SessionListener* listener_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Recording recording_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::pair<uint64_t, std::shared_ptr<Request>>> quarantine_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex totals_mutex_;

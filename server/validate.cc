@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/policy.h"
 #include "server/refusal.h"
@@ -18,6 +19,8 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+constexpr size_t kMaxPathBytes = 1024;
 
 absl::Status CheckRange(absl::string_view field, uint64_t value, uint64_t low, uint64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
@@ -150,6 +153,23 @@ absl::Status CheckWatchStats(const v1::WatchStatsRequest& request) {
                          static_cast<double>(request.interval().nanos()) * 1e-9;
   if (seconds >= 0.1 && seconds <= 3600) return absl::OkStatus();
   return RefuseField("interval", absl::StrCat(seconds, " s is not in 0.1 s to 1 h"));
+}
+
+absl::Status CheckRecordingOptions(const v1::RecordingOptions& options) {
+  const std::string& path = options.path();
+  if (path.size() > kMaxPathBytes || !absl::StartsWith(path, "/") ||
+      !absl::EndsWith(path, ".safetensors") || path.find('\0') != std::string::npos) {
+    return RefuseField("options.path",
+                       absl::StrCat("must be absolute, end in .safetensors and have at most ",
+                                    kMaxPathBytes, " bytes"));
+  }
+  absl::Status status = CheckRange("options.max_steps", options.max_steps(), 2, 65536);
+  status.Update(CheckRange("options.max_bytes", options.max_bytes(), 1, uint64_t{1} << 40));
+  if (!status.ok()) return status;
+  const double seconds = static_cast<double>(options.max_time().seconds()) +
+                         static_cast<double>(options.max_time().nanos()) * 1e-9;
+  if (seconds >= 1 && seconds <= 3600) return absl::OkStatus();
+  return RefuseField("options.max_time", absl::StrCat(seconds, " s is not in 1 s to 1 h"));
 }
 
 absl::Status CheckOpenItem(const v1::OpenRequestItem& item, int64_t max_slots,

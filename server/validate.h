@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "dataplane/layout.h"
 #include "kernels/geometry.h"
+#include "spin/v1/recording.pb.h"
 #include "spin/v1/request.pb.h"
 #include "spin/v1/session.pb.h"
 #include "spin/v1/stats.pb.h"
@@ -35,6 +36,7 @@ absl::Status CheckCloseRequests(const v1::CloseRequestsRequest& request);
 absl::Status CheckStep(const v1::StepRequest& request);
 absl::Status CheckCommitDrafts(const v1::CommitDraftsRequest& request);
 absl::Status CheckWatchStats(const v1::WatchStatsRequest& request);
+absl::Status CheckRecordingOptions(const v1::RecordingOptions& options);
 
 // One item or row of a batched call. `path` is its place, such as "items[3]".
 absl::Status CheckOpenItem(const v1::OpenRequestItem& item, int64_t max_slots,

@@ -53,6 +53,7 @@ void AddAllCommands(CLI::App* app, Action* action) {
   AddReplayCommand(app, action);
   AddEvalCommand(app, action);
   AddTuneCommand(app, action);
+  AddRecordCommand(app, action);
   AddStatusCommand(app, action);
   AddSessionsCommand(app, action);
   AddPlanCommand(app, action);

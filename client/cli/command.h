@@ -32,6 +32,7 @@ void AddJsonFlag(CLI::App* command, CommonFlags* flags);
 void AddReplayCommand(CLI::App* app, Action* action);
 void AddEvalCommand(CLI::App* app, Action* action);
 void AddTuneCommand(CLI::App* app, Action* action);
+void AddRecordCommand(CLI::App* app, Action* action);
 void AddStatusCommand(CLI::App* app, Action* action);
 void AddSessionsCommand(CLI::App* app, Action* action);
 void AddPolicyCommand(CLI::App* app, Action* action);

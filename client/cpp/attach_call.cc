@@ -7,8 +7,9 @@
 
 namespace spin::internal {
 
-AttachCall::AttachCall(std::shared_ptr<OpenedSession> session, std::function<void()> on_end)
-    : session_(std::move(session)), on_end_(std::move(on_end)) {
+AttachCall::AttachCall(std::shared_ptr<OpenedSession> session, RecordingBox* recording,
+                       std::function<void()> on_end)
+    : session_(std::move(session)), recording_(recording), on_end_(std::move(on_end)) {
   outgoing_.set_session_id(session_->id());
   outgoing_.set_nonce(session_->nonce());
   session_->control().stub().async()->Attach(&context_, this);
@@ -60,6 +61,7 @@ void AttachCall::Close(v1::ClientReport report, absl::Duration timeout) {
 void AttachCall::OnReadDone(bool ok) {
   if (ok) {
     session_->SetPolicy(incoming_.policy(), incoming_.policy_epoch());
+    if (incoming_.has_recording()) recording_->SetOrder(incoming_.recording());
     {
       absl::MutexLock lock(&mutex_);
       attached_ = true;

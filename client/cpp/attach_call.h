@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cpp/opened_session.h"
+#include "client/cpp/recording_box.h"
 #include "spin/v1/session.pb.h"
 
 namespace spin::internal {
@@ -22,8 +23,10 @@ namespace spin::internal {
 // down into the session, reports go up.
 class AttachCall final : private grpc::ClientBidiReactor<v1::AttachRequest, v1::AttachResponse> {
  public:
-  // Attaches. `on_end` is called once, from a gRPC thread, when the stream is over.
-  AttachCall(std::shared_ptr<OpenedSession> session, std::function<void()> on_end);
+  // Attaches. `on_end` is called once, from a gRPC thread, when the stream is over. `recording`,
+  // where orders of spind go, outlives the call.
+  AttachCall(std::shared_ptr<OpenedSession> session, RecordingBox* recording,
+             std::function<void()> on_end);
 
   // Ends the stream and waits for its end.
   ~AttachCall() override;
@@ -44,6 +47,7 @@ class AttachCall final : private grpc::ClientBidiReactor<v1::AttachRequest, v1::
   void Send(v1::ClientReport report, bool closing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::shared_ptr<OpenedSession> session_;
+  RecordingBox* const recording_;
   const std::function<void()> on_end_;
   grpc::ClientContext context_;
   v1::AttachResponse incoming_;

@@ -97,8 +97,8 @@ absl::Status Link::Connect() {
   auto session = OpenedSession::Map(control, opened);
   if (!session.ok()) return session.status();
   mailbox_->ClearStreamEnd();
-  attach_ =
-      std::make_unique<AttachCall>(*session, [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
+  attach_ = std::make_unique<AttachCall>(*session, &recording_,
+                                         [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
   status = attach_->WaitUntilAttached(options_.control_timeout);
   if (!status.ok()) return status;
   counts_->StartLife();
@@ -116,21 +116,27 @@ void Link::Serve() {
     KeepHouse();
     if (absl::Now() < next_report) continue;
     RetryRefused();
-    attach_->Report(counts_->Report(options_.executor == Executor::kInline));
+    attach_->Report(Report());
     next_report = absl::Now() + kReportInterval;
   }
+}
+
+v1::ClientReport Link::Report() {
+  v1::ClientReport report = counts_->Report(options_.executor == Executor::kInline);
+  recording_.AddTo(&report);
+  return report;
 }
 
 void Link::Disconnect() {
   SetCurrent(nullptr,
              absl::UnavailableError(absl::StrCat("spind at ", socket_, ": the session has ended")));
   if (mailbox_->stopping()) {
-    attach_->Close(counts_->Report(options_.executor == Executor::kInline),
-                   options_.control_timeout);
+    attach_->Close(Report(), options_.control_timeout);
   } else {
     counts_->CountReconnect();
   }
   attach_.reset();
+  recording_.Clear();
 }
 
 std::vector<Link::ToOpen> Link::LiveRequests() {

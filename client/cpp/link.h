@@ -18,6 +18,7 @@
 #include "client/cpp/attach_call.h"
 #include "client/cpp/mailbox.h"
 #include "client/cpp/opened_session.h"
+#include "client/cpp/recording_box.h"
 #include "client/cpp/request_state.h"
 #include "client/cpp/step_counts.h"
 #include "spin/options.h"
@@ -57,6 +58,8 @@ class Link {
     keep_house_ = std::move(keep_house);
   }
 
+  RecordingBox& recording() { return recording_; }
+
   // Asks for a chore, soon; for the decode loop.
   void Soon(Mailbox::Chore chore, std::shared_ptr<RequestState> request) {
     mailbox_->Post(chore, std::move(request));
@@ -71,6 +74,7 @@ class Link {
   void Run();
   absl::Status Connect();
   void Serve();
+  v1::ClientReport Report();
   void Disconnect();
   void DoChores();
   bool KeepHouse();
@@ -86,6 +90,7 @@ class Link {
   const SessionOptions options_;
   const std::string socket_;
   StepCounts* const counts_;
+  RecordingBox recording_;
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 
   // Control calls about requests go one at a time, so that a close never overtakes or trails an

@@ -150,6 +150,7 @@ v1::OpenSessionRequest ToProto(const SessionOptions& options) {
   *out.mutable_policy() = ToProto(options.policy);
   out.set_zero_init(options.zero_init);
   out.set_client_name(options.client_name);
+  out.set_allow_recording(options.allow_recording);
   return out;
 }
 

@@ -158,4 +158,16 @@ Step Session::BeginStep(absl::Span<const StepRow> rows) {
 
 SessionStats Session::stats() const { return impl_->counts().Stats(); }
 
+uint64_t Session::recording_id() const {
+  return impl_->in_owner_process() ? impl_->link().recording().wanted_id() : 0;
+}
+
+Recording Session::recording() const {
+  return impl_->in_owner_process() ? impl_->link().recording().wanted() : Recording();
+}
+
+void Session::ReportRecording(uint64_t id, const RecordingProgress& progress) {
+  if (impl_->in_owner_process()) impl_->link().recording().SetProgress(id, progress);
+}
+
 }  // namespace spin

@@ -22,7 +22,8 @@ namespace {
 constexpr int kMaxSlots = 4 << 20;
 constexpr int kMaxExtent = 1024;
 constexpr int kMaxLayers = 128;
-constexpr int64_t kHeaderBytes = 4096;  // fixed, so that keys have their place before all is known
+// Fixed, so that keys have their place before all is known.
+constexpr int64_t kHeaderBytes = TraceWriter::kHeaderBytes;
 
 absl::Status OutOfRange(absl::string_view option, int64_t value, int64_t least, int64_t most) {
   return absl::InvalidArgumentError(

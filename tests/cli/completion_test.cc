@@ -45,10 +45,10 @@ TEST_F(CompletionTest, TheTreeHasEveryCommandAndTheirFlags) {
     paths += " ";
     flags += command.flags.size();
   });
-  EXPECT_EQ(
-      paths,
-      " /replay /eval /tune /status /sessions /plan /policy /policy/get /policy/set /top /doctor "
-      "/completion ");
+  EXPECT_EQ(paths,
+            " /replay /eval /tune /record /status /sessions /plan /policy /policy/get /policy/set "
+            "/top /doctor "
+            "/completion ");
   EXPECT_GT(flags, 40u);
 }
 
@@ -96,7 +96,7 @@ std::string Complete(const std::string& script, const std::string& words) {
 TEST_F(CompletionTest, BashCompletesCommandsFlagsAndValues) {
   std::string script = BashScript(tree_);
   for (size_t at; (at = script.find('\'')) != std::string::npos;) script.replace(at, 1, "\"");
-  EXPECT_EQ(Complete(script, "spinctl re"), "replay\n");
+  EXPECT_EQ(Complete(script, "spinctl re"), "replay record\n");
   EXPECT_EQ(Complete(script, "spinctl policy s"), "set\n");
   EXPECT_EQ(Complete(script, "spinctl policy set --dis"), "--disable\n");
   EXPECT_EQ(Complete(script, "spinctl replay --executor \"\""), "inline sidecar\n");

@@ -16,7 +16,7 @@ DEFAULT_GEOMETRY = dict(layers=2, block_slots=64, topk=64, tokens_per_slot=1, ma
 
 
 def open_session_request(executor="SIDECAR", model_name="test-model", policy=None, device_uuid="",
-                         zero_init=False, **geometry):
+                         zero_init=False, allow_recording=False, **geometry):
     return session_pb2.OpenSessionRequest(
         model_name=model_name,
         geometry=session_pb2.Geometry(**{**DEFAULT_GEOMETRY, **geometry}),
@@ -24,6 +24,7 @@ def open_session_request(executor="SIDECAR", model_name="test-model", policy=Non
         policy=policy_pb2.Policy(**(policy or {})),
         device_uuid=device_uuid,
         zero_init=zero_init,
+        allow_recording=allow_recording,
         client_name="raw")
 
 

@@ -53,7 +53,7 @@ def still_serves(spind, client):
 pytestmark = pytest.mark.usefixtures("still_serves")
 
 NEEDS_SESSION = ("Attach", "CloseSession", "GetSession", "OpenRequests", "ExtendRequests", "CloseRequests", "Step",
-                 "CommitDrafts", "UpdatePolicy", "WatchStats")
+                 "CommitDrafts", "UpdatePolicy", "StartRecording", "StopRecording", "WatchStats")
 
 
 def plausible(rpc: str):

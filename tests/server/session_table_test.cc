@@ -64,6 +64,7 @@ TEST_F(SessionTableTest, AProcessTakesOnlyItsOwnSessionsAlong) {
 TEST_F(SessionTableTest, AConnectionTakesOnlyUnattachedSessionsAlong) {
   struct Listener : SessionListener {
     void OnPolicyChanged(std::shared_ptr<const PolicyInForce>) override {}
+    void OnRecordingOrdered(const v1::RecordingOrder&) override {}
     void OnEnded(const absl::Status&) override {}
   } listener;
   const auto attached = MakeSession("m", 0, 5);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "tests/programs/scripted_engine/toy_keys.h"
 
 namespace spin::scripted {
 namespace {
@@ -43,7 +44,9 @@ Engine::Engine(const Flags& flags, std::unique_ptr<Session> session)
     : flags_(flags),
       session_(std::move(session)),
       indexer_(flags.session.model.block_slots, flags.session.model.topk,
-               flags.session.model.tokens_per_slot) {}
+               flags.session.model.tokens_per_slot),
+      recorder_(session_.get(),
+                ToyShape(flags.session.model.layers, flags.session.model.max_slots)) {}
 
 Engine::Sequence* Engine::Find(const std::string& key) {
   const auto it = std::find_if(sequences_.begin(), sequences_.end(),
@@ -64,6 +67,7 @@ Engine::Sequence& Engine::Fork(const Sequence& parent, const std::string& key, i
 }
 
 void Engine::Close(const std::string& key) {
+  if (!sequences_.empty() && sequences_.front()->key == key) recorder_.Stop();
   std::erase_if(sequences_, [&key](const auto& sequence) { return sequence->key == key; });
 }
 
@@ -141,6 +145,18 @@ Step Engine::RunUpToEnd(StepReport* report) {
   return step;
 }
 
+// Of the first sequence, where a step is a slot.
+void Engine::Record() {
+  if (!flags_.recorder || sequences_.empty()) return;
+  const int layers = flags_.session.model.layers;
+  const auto slot = static_cast<int>(sequences_.front()->position);
+  if (recorder_.Wanted() && recorder_.Begin(slot + 1)) PutToyKeys(layers, 0, slot, &recorder_);
+  if (!recorder_.active()) return;
+  PutToyKeys(layers, slot, 1, &recorder_);
+  PutToyStep(layers, slot, &recorder_);
+  recorder_.EndStep();
+}
+
 void Engine::Advance(Step& step) {
   std::vector<int> accepted(sequences_.size());
   for (size_t i = 0; i < sequences_.size(); ++i) accepted[RowOf(i)] = Accepted(*sequences_[i]);
@@ -151,6 +167,7 @@ void Engine::Advance(Step& step) {
 StepReport Engine::Run() {
   StepReport report;
   Step step = RunUpToEnd(&report);
+  Record();
   Timed(&report.seconds, [&] { Advance(step); });
   if (flags_.step_us > 0) absl::SleepFor(absl::Microseconds(flags_.step_us));
   return report;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "spin/recorder.h"
 #include "spin/session.h"
 #include "tests/programs/scripted_engine/flags.h"
 #include "tests/programs/scripted_engine/indexer.h"
@@ -60,11 +61,13 @@ class Engine {
   int Accepted(const Sequence& sequence) const;
   void ScoreLayer(int layer, const Step& step, StepReport* report);
   void ScoreRow(int layer, size_t index, const KeptBlocks& kept, StepReport* report);
+  void Record();
   void Advance(Step& step);
 
   const Flags flags_;
   const std::unique_ptr<Session> session_;
   Indexer indexer_;
+  Recorder recorder_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::vector<float> scores_;  // [rows][max_next_n][max_slots] of one layer
   uint64_t step_number_ = 0;

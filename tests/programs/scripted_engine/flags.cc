@@ -62,6 +62,8 @@ std::optional<Flags> ReadFlags(int argc, char** argv) {
       ->transform(CLI::CheckedTransformer(kTypes));
   app.add_option("--step-us", flags.step_us);
   app.add_option("--rotate-rows", flags.rotate_rows);
+  app.add_option("--allow-recording", session.allow_recording);
+  app.add_option("--recorder", flags.recorder);
   AddMilliseconds(app, "--step-timeout-ms", session.step_timeout);
   AddMilliseconds(app, "--control-timeout-ms", session.control_timeout);
   AddMilliseconds(app, "--reconnect-ms", session.reconnect_interval);

@@ -12,6 +12,7 @@ namespace spin::scripted {
 struct Flags {
   SessionOptions session;
   int step_us = 0;           // pause after each step: the rest of the engine's work
+  bool recorder = true;      // whether it looks at recordings, where they are allowed
   bool rotate_rows = false;  // put the requests into other rows in each step
 };
 

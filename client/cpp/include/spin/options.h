@@ -62,7 +62,10 @@ struct SessionOptions {
   ElementType staged_scores = ElementType::kFloat32;  // where scores must outlive their layer
   std::string device_uuid;  // the engine's GPU, "GPU-..."; empty or "CPU": memory of the host
   PolicyOverrides policy;
-  bool zero_init = false;   // unobserved entries are 0 instead of -infinity
+  bool zero_init = false;  // unobserved entries are 0 instead of -infinity
+  // Lets 'spinctl record' ask for traces, which hold data of users; the engine has a
+  // spin::Recorder.
+  bool allow_recording = false;
   std::string client_name;  // for people, at most 128 printable ASCII characters
   // Sidecar executor: the longest wait for spind, of the step rpc or, with a DeviceLoop, of the
   // engine's stream.

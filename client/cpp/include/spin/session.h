@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "spin/options.h"
+#include "spin/recording.h"
 
 // The client library of Spin: asks spind which KV blocks each request should score in each decode
 // step, and hands the scores back.
@@ -189,6 +190,13 @@ class Session {
   Step BeginStep(absl::Span<const StepRow> rows);
 
   SessionStats stats() const;
+
+  // The recording that is wanted, 0 if none is: one atomic load. spin::Recorder does the rest.
+  uint64_t recording_id() const;
+  // What it asks for; id 0 if none is wanted. Takes a lock: not for each step.
+  Recording recording() const;
+  // How far it is. Sent within a second; ignored for any but the newest recording.
+  void ReportRecording(uint64_t id, const RecordingProgress& progress);
 
  private:
   friend class DeviceLoop;

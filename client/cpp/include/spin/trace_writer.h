@@ -35,6 +35,8 @@ struct TraceWriterOptions {
 // queries stay in memory until Finish, layers * max_steps * heads * (dim + 4) bytes at most.
 class TraceWriter {
  public:
+  static constexpr int64_t kHeaderBytes = 4096;  // of the file, before its tensors
+
   // INVALID_ARGUMENT names the option. RESOURCE_EXHAUSTED: such a trace may take more than
   // max_bytes; the message says how much. Other codes are the system's.
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const TraceWriterOptions& options);
