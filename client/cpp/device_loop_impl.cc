@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/bad_argument.h"
+#include "client/cpp/element_type.h"
 #include "kernels/ema.h"
 
 namespace spin::internal {
@@ -16,32 +18,27 @@ namespace {
 constexpr kernels::ScoredRow kNoScores = {.request = kernels::kPaddingRow};
 constexpr kernels::Row kNoRow = {.request = kernels::kPaddingRow};
 
-absl::Status Bad(absl::string_view field, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", message));
-}
-
 dataplane::SessionShape ShapeOf(const SessionOptions& options) {
   return {.geometry = {.layers = options.model.layers,
                        .block = options.model.block_slots,
                        .topk = options.model.topk,
                        .tokens_per_slot = options.model.tokens_per_slot,
-                       .state = options.state == ElementType::kFloat32 ? kernels::Dtype::kF32
-                                                                       : kernels::Dtype::kBF16},
+                       .state = DtypeOf(options.state.value_or(ElementType::kBFloat16))},
           .max_slots = options.model.max_slots,
           .max_requests = options.max_requests,
           .max_next_n = options.max_next_n,
-          .scores = options.staged_scores == ElementType::kFloat32 ? kernels::Dtype::kF32
-                                                                   : kernels::Dtype::kBF16,
+          .scores = DtypeOf(options.staged_scores),
           .staging = options.executor == spin::Executor::kSidecar};
 }
 
 absl::Status CheckBuffers(const DeviceBuffers& buffers, int32_t max_blocks) {
-  if (buffers.block_table == nullptr) return Bad("buffers.block_table", "is null");
-  if (buffers.kept_table == nullptr) return Bad("buffers.kept_table", "is null");
-  if (buffers.kept_slots == nullptr) return Bad("buffers.kept_slots", "is null");
+  if (buffers.block_table == nullptr) return BadArgument("buffers.block_table", "is null");
+  if (buffers.kept_table == nullptr) return BadArgument("buffers.kept_table", "is null");
+  if (buffers.kept_slots == nullptr) return BadArgument("buffers.kept_slots", "is null");
   if (buffers.table_stride < max_blocks) {
-    return Bad("buffers.table_stride", absl::StrCat(buffers.table_stride, " is less than the ",
-                                                    max_blocks, " blocks of the longest context"));
+    return BadArgument("buffers.table_stride",
+                       absl::StrCat(buffers.table_stride, " is less than the ", max_blocks,
+                                    " blocks of the longest context"));
   }
   return absl::OkStatus();
 }
@@ -74,7 +71,7 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
     SessionImpl* session, const DeviceBuffers& buffers) {
   const SessionOptions& options = session->options();
   if (!options.state.has_value() && options.device_uuid != kernels::kCpuUuid) {
-    return Bad("options.state", "must be set, so that kernels fit whatever spind comes");
+    return BadArgument("options.state", "must be set, so that kernels fit whatever spind comes");
   }
   const dataplane::SessionShape shape = ShapeOf(options);
   if (absl::Status status = CheckBuffers(buffers, shape.max_blocks()); !status.ok()) return status;
@@ -132,15 +129,12 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
   session_->link().SetHousekeeping([held = in_flight_.get()] { return held->Release(); });
 }
 
-DeviceLoopImpl::~DeviceLoopImpl() {
-  session_->link().SetHousekeeping(nullptr);
-  (void)device().Synchronize(local_->stream);
-}
+DeviceLoopImpl::~DeviceLoopImpl() { session_->link().SetHousekeeping(nullptr); }
 
 absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
   if (static_cast<int>(rows.size()) > shape_.max_requests) {
-    return Bad("rows",
-               absl::StrCat(rows.size(), " are more than max_requests, ", shape_.max_requests));
+    return BadArgument(
+        "rows", absl::StrCat(rows.size(), " are more than max_requests, ", shape_.max_requests));
   }
   if (step_.active) {
     if (absl::Status status = Abandon(stream); !status.ok()) return status;
@@ -155,9 +149,9 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     if (row.blocks == 0 || rows[r].next_n != static_cast<int>(row.next_n)) {
-      step_.active = false;
-      return Bad(absl::StrCat("rows[", r, "]"),
-                 "position or next_n is out of the range that the session was created for");
+      Finish();
+      return BadArgument(absl::StrCat("rows[", r, "]"),
+                         "position or next_n is out of the range that the session was created for");
     }
     session_->counts().CountRow(row.reason);
   }
@@ -234,7 +228,7 @@ absl::Status DeviceLoopImpl::Accept(const EndOptions& verdict, kernels::Stream s
         "without drafts (max_next_n 1) there is nothing to accept");
   }
   if (!planner_.TakeEndOptions(verdict, step_)) {
-    return Bad("verdict", "accepted or next_n do not fit the rows of the step");
+    return BadArgument("verdict", "accepted or next_n do not fit the rows of the step");
   }
   accepted_ = true;
   if (sidecar_ != nullptr) return absl::OkStatus();  // spind hears of it in EndStep

@@ -4,22 +4,19 @@
 // The launches of a DeviceLoop. They name addresses that never change; what a step is about they
 // find there when they run.
 #include "absl/strings/str_cat.h"
+#include "client/cpp/bad_argument.h"
 #include "client/cpp/device_loop_impl.h"
+#include "client/cpp/element_type.h"
 
 namespace spin::internal {
 namespace {
 
-absl::Status Bad(absl::string_view field, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", message));
-}
-
 kernels::ScoreView ViewOf(const DeviceScores& scores) {
-  return {
-      .data = scores.data,
-      .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16,
-      .layer_stride = scores.layer_stride,
-      .row_stride = scores.row_stride,
-      .draft_stride = scores.draft_stride};
+  return {.data = scores.data,
+          .dtype = DtypeOf(scores.type),
+          .layer_stride = scores.layer_stride,
+          .row_stride = scores.row_stride,
+          .draft_stride = scores.draft_stride};
 }
 
 // What the parameters name is ignored in favour of the binding's; that they name some is not.
@@ -29,7 +26,7 @@ kernels::LayerAudits kAskForAudits;
 
 absl::Status DeviceLoopImpl::CheckRows(int rows) const {
   if (rows >= 1 && rows <= shape_.max_requests) return absl::OkStatus();
-  return Bad("rows", absl::StrCat(rows, " is not in 1 to ", shape_.max_requests));
+  return BadArgument("rows", absl::StrCat(rows, " is not in 1 to ", shape_.max_requests));
 }
 
 absl::Status DeviceLoopImpl::CheckLayers(Layers layers) const {
@@ -37,16 +34,17 @@ absl::Status DeviceLoopImpl::CheckLayers(Layers layers) const {
   if (layers.first >= 0 && layers.count >= 1 && layers.count <= all - layers.first) {
     return absl::OkStatus();
   }
-  return Bad("layers", absl::StrCat(layers.first, " + ", layers.count, " is not within ", all));
+  return BadArgument("layers",
+                     absl::StrCat(layers.first, " + ", layers.count, " is not within ", all));
 }
 
 absl::Status DeviceLoopImpl::CheckLaunch(Layers layers, const DeviceScores& scores,
                                          int rows) const {
   absl::Status status = CheckRows(rows);
   status.Update(CheckLayers(layers));
-  if (scores.data == nullptr) status.Update(Bad("scores.data", "is null"));
+  if (scores.data == nullptr) status.Update(BadArgument("scores.data", "is null"));
   if (scores.layer_stride < 0 || scores.row_stride < 0 || scores.draft_stride < 0) {
-    status.Update(Bad("scores", "a stride is negative"));
+    status.Update(BadArgument("scores", "a stride is negative"));
   }
   return status;
 }
@@ -89,7 +87,8 @@ absl::Status DeviceLoopImpl::Remap(int layer, int32_t* topk, int32_t topk_stride
   if (buffers_.kept_blocks == nullptr) {
     status.Update(absl::FailedPreconditionError("buffers.kept_blocks: Remap needs it"));
   }
-  if (topk == nullptr || topk_stride < 1) status.Update(Bad("topk", "is null or has no stride"));
+  if (topk == nullptr || topk_stride < 1)
+    status.Update(BadArgument("topk", "is null or has no stride"));
   if (!status.ok()) return status;
   // The kernel steps over whole layers; the engine has one.
   const int64_t layer_entries = int64_t{rows} * shape_.max_next_n * topk_stride;

@@ -4,6 +4,7 @@
 #include "client/cpp/inline_executor.h"
 
 #include "absl/time/clock.h"
+#include "client/cpp/element_type.h"
 #include "client/cpp/staging.h"
 
 namespace spin::internal {
@@ -12,12 +13,11 @@ namespace {
 // The scores of one layer where the engine has them. The kernels add layer * layer_stride: one
 // layer needs no stride.
 kernels::ScoreView ViewOf(const Scores& scores) {
-  return {
-      .data = scores.data,
-      .dtype = scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16,
-      .layer_stride = 0,
-      .row_stride = scores.row_stride,
-      .draft_stride = scores.draft_stride};
+  return {.data = scores.data,
+          .dtype = DtypeOf(scores.type),
+          .layer_stride = 0,
+          .row_stride = scores.row_stride,
+          .draft_stride = scores.draft_stride};
 }
 
 absl::Status Observe(StepState& step, const kernels::ScoreView& scores,

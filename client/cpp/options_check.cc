@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/bad_argument.h"
 #include "kernels/device.h"
 #include "kernels/geometry.h"
 
@@ -17,20 +18,16 @@ namespace {
 constexpr int kMaxRequests = 512;
 constexpr size_t kMaxNameBytes = 128;
 
-absl::Status Bad(absl::string_view option, absl::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat(option, ": ", message));
-}
-
 absl::Status CheckRange(absl::string_view option, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return Bad(option, absl::StrCat(value, " is not in ", low, " to ", high));
+  return BadArgument(option, absl::StrCat(value, " is not in ", low, " to ", high));
 }
 
 absl::Status CheckRatio(absl::string_view option, std::optional<double> value, bool below_one) {
   if (!value.has_value()) return absl::OkStatus();
   const bool ok = *value >= 0 && (below_one ? *value < 1 : *value <= 1);  // false for NaN
   if (ok) return absl::OkStatus();
-  return Bad(option, absl::StrCat(*value, " is not in [0, 1", below_one ? ")" : "]"));
+  return BadArgument(option, absl::StrCat(*value, " is not in [0, 1", below_one ? ")" : "]"));
 }
 
 absl::Status CheckName(absl::string_view option, const std::string& name, size_t low) {
@@ -38,8 +35,8 @@ absl::Status CheckName(absl::string_view option, const std::string& name, size_t
     return absl::ascii_isprint(static_cast<unsigned char>(c)) && c != '"' && c != '\\';
   });
   if (name.size() >= low && name.size() <= kMaxNameBytes && printable) return absl::OkStatus();
-  return Bad(option, absl::StrCat("must be ", low, " to ", kMaxNameBytes,
-                                  " printable ASCII characters without quotes"));
+  return BadArgument(option, absl::StrCat("must be ", low, " to ", kMaxNameBytes,
+                                          " printable ASCII characters without quotes"));
 }
 
 absl::Status CheckPolicy(const PolicyOverrides& policy, int layers) {
@@ -51,8 +48,9 @@ absl::Status CheckPolicy(const PolicyOverrides& policy, int layers) {
   status.Update(CheckRatio("policy.max_sparsity", policy.max_sparsity, true));
   const auto& per_layer = policy.layer_sparsity;
   if (!per_layer.empty() && per_layer.size() != static_cast<size_t>(layers)) {
-    status.Update(Bad("policy.layer_sparsity",
-                      absl::StrCat("has ", per_layer.size(), " values for ", layers, " layers")));
+    status.Update(
+        BadArgument("policy.layer_sparsity",
+                    absl::StrCat("has ", per_layer.size(), " values for ", layers, " layers")));
   }
   for (size_t i = 0; i < per_layer.size(); ++i) {
     status.Update(CheckRatio(absl::StrCat("policy.layer_sparsity[", i, "]"), per_layer[i], true));
@@ -102,8 +100,8 @@ absl::Status CheckOptions(const SessionOptions& options) {
   status.Update(CheckName("device_uuid", options.device_uuid, 0));
   status.Update(CheckRange("model.layers", model.layers, 1, kernels::kMaxLayers));
   if (!kernels::IsBlockSize(model.block_slots)) {
-    status.Update(
-        Bad("model.block_slots", absl::StrCat(model.block_slots, " is not 16, 32, 64 or 128")));
+    status.Update(BadArgument("model.block_slots",
+                              absl::StrCat(model.block_slots, " is not 16, 32, 64 or 128")));
   }
   status.Update(CheckRange("model.topk", model.topk, 1, kernels::kMaxTopk));
   status.Update(
@@ -117,7 +115,7 @@ absl::Status CheckOptions(const SessionOptions& options) {
         std::pair("control_timeout", options.control_timeout),
         std::pair("reconnect_interval", options.reconnect_interval)}) {
     if (timeout <= absl::ZeroDuration() || timeout > absl::Hours(1)) {
-      status.Update(Bad(name, "is not in (0, 1 h]"));
+      status.Update(BadArgument(name, "is not in (0, 1 h]"));
     }
   }
   return status;

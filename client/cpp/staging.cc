@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "client/cpp/element_type.h"
 #include "kernels/stage.h"
 
 namespace spin::internal {
@@ -34,8 +35,7 @@ void CopyScores(const void* from, kernels::Dtype from_type, void* to, kernels::D
 void StageLayer(const StepState& step, int layer, const Scores& scores) {
   const dataplane::SessionView& view = step.session->view();
   const kernels::Geometry& geometry = view.shape.geometry;
-  const auto type =
-      scores.type == ElementType::kFloat32 ? kernels::Dtype::kF32 : kernels::Dtype::kBF16;
+  const kernels::Dtype type = DtypeOf(scores.type);
   for (int r = 0; r < step.row_count; ++r) {
     const StepRowState& row = step.rows[r];
     if (!row.observe) continue;

@@ -80,6 +80,7 @@ class DeviceLoop {
   static absl::StatusOr<std::unique_ptr<DeviceLoop>> Create(Session* session,
                                                             const DeviceBuffers& buffers);
   // After the device has run all launches.
+  // The device must have run the loop's launches, and no graph with them may be replayed any more.
   ~DeviceLoop();
 
   // Starts a step: decides about each row and enqueues the decisions. Rows of a launch past those
