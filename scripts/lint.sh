@@ -41,7 +41,7 @@ declare -A NEVER_INCLUDES=(
   [prediction]="$rpc|(dataplane|policy_file|server|client)/"
   [trace]="$rpc|(prediction|kernels|calibration|dataplane|server|client)/"
   [server]="(trace|client)/|spin/(?!v1/)"
-  [client/c]="grpcpp/|google/protobuf/|spin/(?!kernels\\.h)|(trace|server|client/cpp)/"
+  [client/c]="grpcpp/|google/protobuf/|spin/(?!(kernels|device_structs)\\.h)|(trace|server|client/cpp)/"
   [client/cpp]="(trace|server)/"
   [client/cli]="server/"
 )
