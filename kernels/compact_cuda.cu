@@ -2,29 +2,81 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/cuda_launch.h"
+#include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/sound_list.h"
 
 namespace spin::kernels {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kFewThreads = 256;
+constexpr int kManyThreads = 1024;
+constexpr int kEach = 8;  // blocks of a thread whose loads are under way at once
+constexpr int kRemapThreads = 256;
 constexpr int kRemapCtas = 4;  // per row and layer
 
-// Whether the list is ascending within the context and ends with its last block. All threads ask.
-__device__ bool IsSound(const int32_t* kept, int32_t count, int32_t blocks) {
-  bool sound = true;
-  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
-    const int32_t before = j == 0 ? -1 : kept[j - 1];
-    const int32_t bound = j == count - 1 ? blocks - 1 : kept[j + 1];
-    sound &= kept[j] > before && (j == count - 1 ? kept[j] == bound : kept[j] < bound);
+// The row's table and blocks of one layer.
+struct Table {
+  const int32_t* from;
+  int32_t* to;
+  int32_t* blocks;  // or null
+
+  __device__ void Write(int32_t j, int32_t block, int32_t page) const {
+    to[j] = page;
+    if (blocks) blocks[j] = block;
   }
-  return __syncthreads_and(sound) != 0;
+};
+
+// Writes the table of a list, and looks up what it names while its header is still on the way.
+// Returns its length, or 0 if it does not serve: then the table is anything. All threads take part.
+template <int kThreads>
+__device__ int32_t WriteListed(const CompactParams& p, const Row& row, int32_t layer,
+                               int32_t blocks, const Table& table) {
+  const ListHeader header = *p.lists.Header(row.buffer, row.request, layer);
+  const int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+  const int32_t end = min(blocks, p.lists.max_blocks) - 1;
+  int32_t count = 0;
+  bool sound = true;
+  const auto write = [&](int32_t first) {
+    int32_t listed[kEach];
+    int32_t next[kEach];
+    int32_t page[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      listed[i] = list[min(first + i * kThreads, end)];
+      next[i] = list[min(first + i * kThreads + 1, end)];
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      page[i] =
+          table.from[min(static_cast<uint32_t>(listed[i]), static_cast<uint32_t>(blocks - 1))];
+    }
+    count = internal::IsListOf(header, p.epoch, row, blocks) & (blocks <= p.lists.max_blocks)
+                ? header.count
+                : 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int32_t j = first + i * kThreads;
+      if (j < count) {
+        // Ascending within the context, and its last block at the end.
+        sound &= listed[i] >= 0 && (j == count - 1 ? listed[i] == blocks - 1 : listed[i] < next[i]);
+        table.Write(j, listed[i], page[i]);
+      }
+    }
+  };
+  const auto thread = static_cast<int32_t>(threadIdx.x);
+  write(thread);
+  for (int32_t first = thread + kThreads * kEach; first < count; first += kThreads * kEach) {
+    write(first);
+  }
+  return __syncthreads_and(sound) != 0 ? count : 0;
 }
 
 // Grid: (rows, layers).
+template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     CompactKernel(const __grid_constant__ CompactParams params) {
+  internal::WaitForKernelBefore();
   const CompactParams p = BoundLists(params);
   const Row row = p.rows[blockIdx.x];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
@@ -32,25 +84,19 @@ __global__ void __launch_bounds__(kThreads)
   const int32_t blocks =
       row.next_n == 0 ? 0
                       : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
-  int32_t count = blocks;
-  const int32_t* kept = nullptr;
+  const Table table = {p.block_table + int64_t{blockIdx.x} * p.table_stride,
+                       p.kept_table + at * p.table_stride,
+                       p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr};
+  int32_t count = 0;
   if (row.request != kPaddingRow && blocks > 0) {
-    const ListHeader header = *p.lists.Header(row.buffer, row.request, layer);
-    const int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
-    if (internal::IsListOf(header, p.epoch, row, blocks) && IsSound(list, header.count, blocks)) {
-      kept = list;
-      count = header.count;
-    } else if (p.unserved && threadIdx.x == 0) {
-      atomicAdd(p.unserved, 1);
-    }
+    count = WriteListed<kThreads>(p, row, layer, blocks, table);
+    if (count == 0 && p.unserved && threadIdx.x == 0) atomicAdd(p.unserved, 1);
   }
-  const int32_t* const table = p.block_table + int64_t{blockIdx.x} * p.table_stride;
-  int32_t* const kept_table = p.kept_table + at * p.table_stride;
-  int32_t* const kept_blocks = p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr;
-  for (int32_t j = threadIdx.x; j < count; j += kThreads) {
-    const int32_t block = kept ? kept[j] : j;
-    kept_table[j] = table[block];
-    if (kept_blocks) kept_blocks[j] = block;
+  if (count == 0) {
+    count = blocks;
+    for (auto j = static_cast<int32_t>(threadIdx.x); j < blocks; j += kThreads) {
+      table.Write(j, j, table.from[j]);
+    }
   }
   const auto draft = static_cast<int32_t>(threadIdx.x);
   if (draft < p.next_n_stride) {
@@ -62,7 +108,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Grid: (kRemapCtas, rows, layers).
-__global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ RemapParams p) {
+__global__ void __launch_bounds__(kRemapThreads)
+    RemapKernel(const __grid_constant__ RemapParams p) {
   const uint32_t next_n = p.rows[blockIdx.y].next_n;
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   const int32_t block = p.geometry.block;
@@ -70,8 +117,8 @@ __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ 
   const int32_t* const kept = p.kept_blocks + at * p.table_stride;
   int32_t* const topk = p.topk + at * p.next_n_stride * p.topk_stride;
   const int64_t entries = int64_t{next_n} * p.topk_stride;
-  for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < entries;
-       k += kRemapCtas * kThreads) {
+  for (int64_t k = int64_t{blockIdx.x} * kRemapThreads + threadIdx.x; k < entries;
+       k += kRemapCtas * kRemapThreads) {
     const int32_t index = topk[k];
     if (index >= 0) topk[k] = kept[index / block] * block + index % block;
   }
@@ -81,16 +128,20 @@ __global__ void __launch_bounds__(kThreads) RemapKernel(const __grid_constant__ 
 
 cudaError_t CompactCuda(const CompactParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  CompactKernel<<<dim3(p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
-  return cudaGetLastError();
+  const dim3 grid(static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
+  return p.lists.max_blocks <= kFewThreads * kEach
+             ? internal::LaunchEarly(CompactKernel<kFewThreads>, grid, kFewThreads, 0, stream, p)
+             : internal::LaunchEarly(CompactKernel<kManyThreads>, grid, kManyThreads, 0, stream, p);
 }
 
 cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  RemapKernel<<<dim3(kRemapCtas, p.row_count, p.layers.count), kThreads, 0, stream>>>(p);
+  RemapKernel<<<dim3(kRemapCtas, p.row_count, p.layers.count), kRemapThreads, 0, stream>>>(p);
   return cudaGetLastError();
 }
 
-cudaError_t internal::LoadCompactCuda() { return Load(CompactKernel, RemapKernel); }
+cudaError_t internal::LoadCompactCuda() {
+  return Load(CompactKernel<kFewThreads>, CompactKernel<kManyThreads>, RemapKernel);
+}
 
 }  // namespace spin::kernels

@@ -20,6 +20,9 @@
 // Ties go to the lower block index; the random ones are those with the smallest (exploration key,
 // index) among the blocks left. Writes list and stamped header into the row's buffer, the stamp
 // last. Where B = 0 the list is empty. Deterministic in (policy, key hash, position, scores).
+//
+// A GPU starts on rows, policy, records and binding while the kernel before this one on the stream
+// ends: they are written by copies, or by a kernel before that one.
 namespace spin::kernels {
 
 struct SelectParams {

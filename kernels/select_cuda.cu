@@ -4,6 +4,7 @@
 #include "kernels/budget.h"
 #include "kernels/cuda_launch.h"
 #include "kernels/exploration.h"
+#include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_largest.cuh"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_summaries.cuh"
@@ -139,10 +140,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
   internal::SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0,
                                     tiles, choice.extent.blocks);
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-  cudaTriggerProgrammaticLaunchCompletion();  // what follows may get ready
-#endif
+  internal::WaitForKernelBefore();
   ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   if (threadIdx.x == 0) header.stamp.generation = 0;  // nobody may take the list while it changes
 
@@ -282,30 +280,34 @@ struct Variant {
   void (*kernel)(SelectParams);
   int threads;
   int32_t max_blocks;  // that it is able to choose from
+  int32_t max_rows;    // of all layers, up to which it is fastest
   bool keys_in_registers;
   bool shared;
 };
 
+constexpr int32_t kMultiprocessors = 132;  // of the GPU that this is tuned for
+
 template <typename T, int kThreads, int kEach, int kCtasPerSm>
-constexpr Variant InRegisters() {
-  return {SelectKernel<T, internal::RegisterKeys<kEach>, kThreads, kCtasPerSm, true>, kThreads,
-          kThreads * kEach, true, true};
+constexpr Variant InRegisters(int32_t max_rows) {
+  return {SelectKernel<T, internal::RegisterKeys<kEach>, kThreads, kCtasPerSm, true>,
+          kThreads,
+          kThreads * kEach,
+          max_rows,
+          true,
+          true};
 }
 
-// In the order of preference: where rows are few, or all of V and D must be read, many threads
-// shorten the wait for each.
+// In the order of preference: as long as all rows find room at once, many threads shorten the wait
+// for each.
 template <typename T>
-constexpr Variant kFewRows[] = {
-    InRegisters<T, 512, 4, 1>(),
-    InRegisters<T, 1024, 8, 1>(),
-    {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024, kSharedBlocks, false, true},
-    {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024, INT32_MAX, false, false}};
-template <typename T>
-constexpr Variant kManyRows[] = {
-    InRegisters<T, 256, 8, 4>(),
-    InRegisters<T, 512, 16, 2>(),
-    {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024, kSharedBlocks, false, true},
-    {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024, INT32_MAX, false, false}};
+constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 2>(2 * kMultiprocessors),
+                                 InRegisters<T, 256, 8, 4>(INT32_MAX),
+                                 InRegisters<T, 1024, 8, 1>(kMultiprocessors),
+                                 InRegisters<T, 512, 16, 2>(INT32_MAX),
+                                 {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024,
+                                  kSharedBlocks, INT32_MAX, false, true},
+                                 {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024,
+                                  INT32_MAX, INT32_MAX, false, false}};
 
 int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
   if (!variant.shared) return 0;
@@ -314,36 +316,23 @@ int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
 
 template <typename T>
 cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
-  constexpr int kEnoughRows = 132;  // one for each multiprocessor
-  const bool few = p.row_count * p.layers.count < kEnoughRows || !HasSummary(p.geometry);
-  const Variant* variant = few ? kFewRows<T> : kManyRows<T>;
-  while (variant->max_blocks < p.max_blocks) ++variant;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(p.row_count, p.layers.count);
-  config.blockDim = dim3(variant->threads);
-  config.dynamicSmemBytes = SharedBytes(*variant, p.max_blocks);
-  config.stream = stream;
-  // Lets the kernel start, and draw, while the one before it ends.
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, variant->kernel, p);
+  // Where all of V and D must be read, each row has work for many threads.
+  const int32_t rows = HasSummary(p.geometry) ? p.row_count * p.layers.count : 0;
+  const Variant* variant = kVariants<T>;
+  while (variant->max_blocks < p.max_blocks || variant->max_rows < rows) ++variant;
+  const dim3 grid(static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
+  return internal::LaunchEarly(variant->kernel, grid, variant->threads,
+                               static_cast<size_t>(SharedBytes(*variant, p.max_blocks)), stream, p);
 }
 
 // How much shared memory launches may ask for. Loads the kernels, too.
 template <typename T>
 cudaError_t SetRooms() {
-  for (const auto* variants : {kFewRows<T>, kManyRows<T>}) {
-    for (const Variant* variant = variants;; ++variant) {
-      const cudaError_t error =
-          cudaFuncSetAttribute(reinterpret_cast<const void*>(variant->kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(SharedBytes(*variant, variant->max_blocks)));
-      if (error != cudaSuccess) return error;
-      if (!variant->shared) break;
-    }
+  for (const Variant& variant : kVariants<T>) {
+    const cudaError_t error = cudaFuncSetAttribute(
+        reinterpret_cast<const void*>(variant.kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+        static_cast<int>(SharedBytes(variant, variant.max_blocks)));
+    if (error != cudaSuccess) return error;
   }
   return cudaSuccess;
 }

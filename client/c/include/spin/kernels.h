@@ -206,7 +206,9 @@ typedef struct spin_predict_params {
 SPIN_API spin_code spin_predict(spin_device* device, const spin_predict_params* params,
                                 void* stream);
 
-/* The lists of the next step, for rows at its positions. */
+/* The lists of the next step, for rows at its positions. On a GPU it starts on rows, policy,
+ * records and binding while the kernel before it on the stream ends: write them by copies, or by a
+ * kernel before that one. */
 typedef struct spin_select_params {
   uint32_t struct_size;
   uint32_t reserved;

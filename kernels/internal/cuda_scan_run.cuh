@@ -1,0 +1,338 @@
+// SPDX-FileCopyrightText: The Spin Authors
+// SPDX-License-Identifier: Apache-2.0
+
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/internal/cuda_bf16.cuh"
+#include "kernels/internal/cuda_observed.cuh"
+#include "kernels/internal/cuda_shift.cuh"
+
+// What a warp of Observe's fast form does with its run of chunks; see scan_cuda.cu. The loop is
+// bound by instructions before it is by memory, so: what a lane needs lies behind pointers that
+// move on by constants, and loads and stores are predicated rather than branched around.
+namespace spin::kernels::internal {
+
+constexpr int kScanBlock = 64;
+constexpr int kBlocksPerChunk = 4;
+constexpr int kSlotsPerChunk = kScanBlock * kBlocksPerChunk;
+constexpr int kChunksPerRun = 32 / kBlocksPerChunk;  // at most: a run's blocks lie in one mask word
+constexpr int kSlotsPerLane = 8;
+constexpr int kStages = 3;
+constexpr int kAhead = kStages - 1;  // chunks whose copies are under way
+constexpr int kBytesPerChunk = kSlotsPerChunk * int{sizeof(uint16_t)};  // of V or D
+constexpr uint32_t kColdHigh = 0xff800000u;  // -infinity in the high half
+
+// What a chunk is worked on from, but for D. Each block of 64 scores is kPieces pieces of 16 bytes;
+// those of fp32 are swizzled, because a lane reads two neighbours.
+template <typename S>
+struct alignas(32) Stage {
+  static constexpr int kPieces = kScanBlock * sizeof(S) / 16;
+  uint4 v[32];
+  uint4 scores[kBlocksPerChunk * kPieces];
+};
+
+// The lane's part of a Stage, as addresses in shared memory.
+template <typename S>
+struct LaneStage {
+  static constexpr uint32_t kScores = offsetof(Stage<S>, scores);
+  uint32_t vector;  // v
+  uint32_t to;      // where the lane's first piece of scores goes
+  uint32_t from;    // where its scores are
+
+  __device__ explicit LaneStage(const Stage<S>& stage) {
+    const uint32_t lane = threadIdx.x % 32;
+    const uint32_t block = kScores + lane / 8 * (Stage<S>::kPieces * 16);
+    const uint32_t lane8 = lane % 8;
+    auto at = static_cast<uint32_t>(__cvta_generic_to_shared(&stage));
+    vector = at + lane * 16;
+    to = at + block + lane8 * 16;
+    from = at + block + (sizeof(S) == 2 ? lane8 : 2 * lane8 ^ lane8 >> 2) * 16;
+    // Or nvcc would compute them anew all the time.
+    asm volatile("" : "+r"(vector), "+r"(to), "+r"(from));
+  }
+  __device__ void FetchScores(bool wanted, uint32_t stage, const std::byte* scores) const {
+    CopyAsync16If(wanted, to + stage, scores);
+    // The second half of the block is swizzled by one piece.
+    if (sizeof(S) == 4) CopyAsync16If(wanted, (to + stage ^ 16) + 128, scores + 128);
+  }
+  // Four of a lane's eight scores.
+  __device__ void ReadScores(uint32_t stage, int half, float out[4]) const {
+    if (sizeof(S) == 2) {
+      uint32_t words[2];
+      LoadShared8(from + stage + 8 * half, words);
+      out[0] = LowHalf(words[0]);
+      out[1] = HighHalf(words[0]);
+      out[2] = LowHalf(words[1]);
+      out[3] = HighHalf(words[1]);
+    } else {
+      uint32_t words[4];
+      LoadShared16(from + stage ^ 16 * half, words);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[i] = __uint_as_float(words[i]);
+    }
+  }
+};
+
+// Whether a * old is exact for every bf16 `old`, so that a fused multiply-add rounds as the rule of
+// ema.h does: a power of two that does not push `old` out of fp32's subnormal numbers.
+__device__ inline bool IsExactPast(float past) {
+  return (__float_as_uint(past) & 0x7fffffu) == 0 && past >= 0x1p-16f;
+}
+
+template <bool kExactPast>
+__device__ inline float Moved(float past, float old, float share) {
+  return kExactPast ? __fmaf_rn(past, old, share) : past * old + share;
+}
+
+// The common path: eight entries that were observed before, and finite scores. Returns 0, or
+// another number if it was not so; then v and d are worthless.
+template <bool kExactPast, typename S>
+__device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeights weights,
+                               uint32_t v[4], uint32_t d[4]) {
+  const auto moved = [&](float old, float share) {
+    return Moved<kExactPast>(weights.past, old, share);
+  };
+  uint32_t zero = 0;  // NaN once a result is not finite
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    float scores[4];
+    lane.ReadScores(stage, half, scores);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const float low = weights.now * scores[2 * i];
+      const float high = weights.now * scores[2 * i + 1];
+      uint32_t& v_pair = v[2 * half + i];
+      uint32_t& d_pair = d[2 * half + i];
+      v_pair = Pack(moved(LowHalf(v_pair), low), moved(HighHalf(v_pair), high));
+      d_pair = Pack(moved(LowHalf(d_pair), low), moved(HighHalf(d_pair), high));
+      zero = AddZeroTimes(v_pair, AddZeroTimes(d_pair, zero));
+    }
+  }
+  return zero & 0x7fff7fffu;
+}
+
+// Entries by the rule, element by element; of the lane's eight the first `count`. Returns how many
+// scores were ignored.
+template <typename S>
+__device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights,
+                                        uint32_t* v_words, uint32_t* d_words) {
+  auto* const v = reinterpret_cast<Bf16*>(v_words);
+  auto* const d = reinterpret_cast<Bf16*>(d_words);
+  float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(scores[k]) : 0;
+  int ignored_scores = 0;
+#pragma unroll
+  for (int k = 0; k < kSlotsPerLane; ++k) {
+    if (k >= count) break;
+    const float share = weights.now * all[k];
+    bool ignored = false;
+    v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
+    d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
+    ignored_scores += ignored ? 1 : 0;
+  }
+  return ignored_scores;
+}
+
+// D of a run comes and goes in pieces of a chunk's size that start at a line of memory, wherever
+// the chunks start in it: pieces c and c + 1 hold chunk c. Memory is read and written by whole
+// sectors, which saves more than the way through shared memory costs.
+constexpr int kLineVectors = 8;
+constexpr int kPieces = kStages + 1;  // that are held at once, in a ring
+constexpr uint32_t kRingBytes = kPieces * kBytesPerChunk;
+static_assert((kRingBytes & (kRingBytes - 1)) == 0, "places in the ring are masked");
+
+// A warp's run of chunks. What the loop needs now and then only lies in shared memory: in the loop
+// registers are dear.
+template <typename S>
+struct RunShared {
+  Stage<S> stages[kStages];
+  uint4 ring[kPieces][32];
+  // Of each lane's slots: the maximum of V in the low half (if they were scored), that of D but for
+  // the block's last slot in the high one.
+  uint32_t maxima[kChunksPerRun][32];
+  uint32_t last[kChunksPerRun][kBlocksPerChunk];  // D at a block's last slot, in the high half
+  int64_t d_jump;      // from the end of D's first page to the start of the other
+  std::byte* d_start;  // the vector that the run's first window starts in
+  std::byte* d_end;    // the one that its last window ends in, or null
+  int32_t end_slot;    // of the context, from the run's first slot on
+};
+
+// The run as one lane sees it.
+struct ScanRun {
+  int32_t chunks;
+  uint32_t kept;            // bit 4 * c: the lane's block of chunk c was scored
+  int32_t whole;            // chunks before the one whose block the context cuts off
+  const std::byte* scores;  // the lane's first piece of its block in the first chunk, if scored
+  std::byte* v;             // its vector of V there
+  uint32_t offset;          // vectors of the first piece that come before the first window's
+  std::byte* d;      // its vector of the first piece of D: in one page, and perhaps on in the
+                     // one before it
+  int32_t d_jumps;   // the piece from which on it is in the other page
+  int32_t d_pieces;  // there is none from this piece on
+};
+
+// Which vectors of a piece windows of the chunk and of the one before have changed, by sectors: bit
+// l of `changed` says whether window l of the chunk has.
+__device__ inline uint32_t ChangedVectors(uint32_t changed, uint32_t changed_before,
+                                          uint32_t offset) {
+  const uint64_t windows = uint64_t{changed} << 32 | changed_before;
+  const auto vectors = static_cast<uint32_t>((windows | windows << 1) >> (32 - offset));
+  return vectors | (vectors & 0x55555555u) << 1 | (vectors >> 1 & 0x55555555u);
+}
+
+// Works through the run; D's windows start 2 * kWord elements into their vectors and perhaps one
+// more. Returns how many scores of the lane's were ignored.
+template <int kWord, typename S>
+__device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, EmaWeights weights,
+                                    bool odd) {
+  const int lane = threadIdx.x % 32;
+  const LaneStage<S> lane_stage(shared.stages[0]);
+  const auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
+  const bool exact = IsExactPast(weights.past);
+  std::byte* v = run.v;
+  std::byte* d = run.d;
+  std::byte* d_ahead = d;
+  const std::byte* scores_ahead = run.scores;
+  uint32_t kept = run.kept;
+  asm volatile("" : "+l"(v), "+l"(d), "+l"(scores_ahead));  // or they would be computed anew
+  uint32_t* maximum = &shared.maxima[0][lane];
+  uint32_t* last = &shared.last[0][lane / 8];
+  int ignored = 0;
+
+  // The lane's vector in a piece of D, from that in the piece before.
+  const auto next_d = [&](std::byte* at, int32_t piece) {
+    at += kBytesPerChunk;
+    if (piece == run.d_jumps) at += shared.d_jump;
+    return at;
+  };
+  // After the last chunk a line is enough.
+  const int32_t fetched_pieces = run.chunks + (lane < kLineVectors ? 1 : 0);
+  const auto fetch_piece = [&](uint32_t place, int32_t piece) {
+    CopyAsync16If(piece < fetched_pieces, ring + place, d_ahead);
+    d_ahead = next_d(d_ahead, piece + 1);
+  };
+  // Copies the chunk `later` ones after the one that `kept` begins with, to which the pointers that
+  // are ahead point, and the piece after it; they move on.
+  const auto fetch = [&](uint32_t stage, uint32_t place, int32_t chunk, int later) {
+    const uint32_t bits = kept >> kBlocksPerChunk * later;
+    const bool mine = bits & 1;
+    fetch_piece(place, chunk + 1);
+    CopyAsync16If(mine, lane_stage.vector + stage, v + later * kBytesPerChunk);
+    lane_stage.FetchScores(mine && chunk < run.whole, stage, scores_ahead);
+    CommitCopies();
+    scores_ahead += __popc(bits & 15) * int32_t{kScanBlock * sizeof(S)};
+  };
+  uint32_t place = lane * sizeof(uint4);  // of the lane's vector in the chunk's piece, in the ring
+  fetch_piece(place, 0);
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i)
+    fetch(i * sizeof(Stage<S>), place + (i + 1) * kBytesPerChunk, i, i);
+
+  uint32_t now = 0;  // offset of the chunk's stage
+  uint32_t changed_before = 0;
+  uint32_t own = ~0u << run.offset << 1;  // vectors of the piece that are the warp's own
+  WindowTurn<kWord> turn(odd);
+#pragma unroll 1
+  for (int32_t chunk = 0;; ++chunk) {
+    __syncwarp();
+    // Into the stage before: it is free again.
+    fetch(now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>),
+          (place - kBytesPerChunk) % kRingBytes, chunk + kAhead, kAhead);
+    WaitForCopies<kAhead>();
+    __syncwarp();
+
+    uint32_t v_now[4];
+    uint32_t d_now[4];
+    const uint32_t start = (place + run.offset * uint32_t{sizeof(uint4)}) % kRingBytes;
+    const uint32_t after = (start + uint32_t{sizeof(uint4)}) % kRingBytes;
+    Window<kWord>(ring + start, ring + after, odd, d_now);
+    LoadShared16(lane_stage.vector + now, v_now);
+    const bool mine = kept & 1;
+    uint32_t wrong = 0;
+    if (mine) {
+      wrong = exact ? ObserveAll<true>(lane_stage, now, weights, v_now, d_now)
+                    : ObserveAll<false>(lane_stage, now, weights, v_now, d_now);
+      if (chunk >= run.whole) wrong = 1;
+    }
+    if (__any_sync(~0u, wrong)) {
+      if (wrong != 0) {
+        constexpr uint32_t kFetched = (1u << kBlocksPerChunk * kStages) - 1;
+        const auto* from = reinterpret_cast<const S*>(
+            scores_ahead - __popc(kept & kFetched) * int32_t{kScanBlock * sizeof(S)});
+        const int lane8 = lane % 8;
+        from += lane8 * (kSlotsPerLane - 16 / int32_t{sizeof(S)});  // from the piece to the scores
+        const int32_t slot = chunk * kSlotsPerChunk + lane * kSlotsPerLane;
+        uint32_t each_v[4];
+        uint32_t each_d[4];
+        LoadShared16(lane_stage.vector + now, each_v);
+        Window<kWord>(ring + start, ring + after, odd, each_d);
+        ignored +=
+            ObserveEach(from, min(shared.end_slot - slot, kSlotsPerLane), weights, each_v, each_d);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          v_now[i] = each_v[i];
+          d_now[i] = each_d[i];
+        }
+      }
+      __syncwarp();
+    }
+
+    StoreVectorIf(mine, v, v_now);
+    const bool ends_block = lane % 8 == 7;
+    const uint32_t inner_end = ends_block ? d_now[3] | kColdHigh : d_now[3];
+    const uint32_t best_v = MaxOf(MaxOf(v_now[0], v_now[1]), MaxOf(v_now[2], v_now[3]));
+    const uint32_t best_d = MaxOf(MaxOf(d_now[0], d_now[1]), MaxOf(d_now[2], inner_end));
+    *maximum = MaxOf(__byte_perm(best_v, best_d, 0x5410), __byte_perm(best_v, best_d, 0x7632));
+    if (ends_block) *last = d_now[3];
+
+    // Vectors again, in the ring; then those of the piece that the chunk ends, to memory.
+    uint32_t vector[4];
+    turn.Vector(d_now, vector);
+    const uint32_t changed = __ballot_sync(~0u, mine);
+    StoreShared16(ring + start, vector);
+    if (chunk == 0 && lane == 0 && mine) turn.StoreStart(vector, shared.d_start);
+    __syncwarp();
+    LoadShared16(ring + place, vector);
+    const uint32_t stored = ChangedVectors(changed, changed_before, run.offset) & own;
+    StoreVectorIf((stored >> lane & 1) && chunk < run.d_pieces, d, vector);
+    d = next_d(d, chunk + 1);
+    place = (place + kBytesPerChunk) % kRingBytes;
+    if (chunk + 1 == run.chunks) {
+      // What is left of the piece after it.
+      LoadShared16(ring + place, vector);
+      const uint32_t rest = ChangedVectors(0, changed, run.offset) & ~(~0u << run.offset);
+      StoreVectorIf((rest >> lane & 1) && chunk + 1 < run.d_pieces, d, vector);
+      if (lane == 0 && changed >> 31 && shared.d_end) turn.StoreEnd(shared.d_end);
+      return ignored;
+    }
+    changed_before = changed;
+    own = ~0u;
+    v += kBytesPerChunk;
+    asm volatile("" : "+l"(v));
+    kept >>= kBlocksPerChunk;
+    maximum += 32;
+    last += kBlocksPerChunk;
+    now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
+  }
+}
+
+// The summary (BlockSummary) of one of a run's blocks, from what its lanes left; `v_max` is of V
+// before the run.
+template <typename S>
+__device__ uint32_t SummaryOf(const RunShared<S>& shared, int32_t block, bool scored,
+                              uint16_t& v_max) {
+  const uint32_t* const lanes =
+      &shared.maxima[block / kBlocksPerChunk][block % kBlocksPerChunk * 8];
+  uint32_t best = lanes[0];
+#pragma unroll
+  for (int i = 1; i < 8; ++i) best = MaxOf(best, lanes[i]);
+  if (scored) v_max = static_cast<uint16_t>(best);
+  const uint32_t inner = MaxOf(v_max, best >> 16);
+  const uint32_t last = (&shared.last[0][0])[block];
+  return __byte_perm(inner, last, 0x7610);
+}
+
+}  // namespace spin::kernels::internal
