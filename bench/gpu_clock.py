@@ -6,9 +6,9 @@ import statistics
 
 import torch
 
-REPLAYS = 100
+REPLAYS = 50
 FLUSH_BYTES = 256 << 20  # several times the L2 cache
-WARM_MICROSECONDS = 2e5  # after which clocks and power are those of a GPU at work
+AHEAD_CYCLES = 200_000   # keeps the GPU busy, 0.1 ms, while the host enqueues what is measured
 
 
 def capture(work) -> torch.cuda.CUDAGraph:
@@ -27,32 +27,21 @@ def capture(work) -> torch.cuda.CUDAGraph:
 
 def time_of(graph: torch.cuda.CUDAGraph, steps: int = 1, before=None) -> float:
     """Of one of the `steps` in a replay. `before` runs ahead of each replay and is not measured."""
-    return median_of(graph.replay, before) / steps
+    return median_of(graph.replay, before or (lambda: torch.cuda._sleep(AHEAD_CYCLES))) / steps
 
 
-def median_of(work, before=None) -> float:
-    """Runs follow one another without a pause, as decode steps do: a GPU that rests in between clocks higher."""
-    before = before or (lambda: None)
-    runs = [timed(work, before)]
-    torch.cuda.synchronize()
-    warm = int(WARM_MICROSECONDS / max(elapsed(runs[0]), 10.0)) + 1
-    runs = [timed(work, before) for _ in range(warm + REPLAYS)][warm:]
-    torch.cuda.synchronize()
-    return statistics.median(elapsed(run) for run in runs)
-
-
-def timed(work, before) -> tuple:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    before()
-    start.record()
+def median_of(work, before) -> float:
     work()
-    end.record()
-    return start, end
-
-
-def elapsed(run: tuple) -> float:
-    start, end = run
-    return start.elapsed_time(end) * 1e3
+    times = []
+    for _ in range(REPLAYS):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        before()
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) * 1e3)
+    return statistics.median(times)
 
 
 class Flush:
@@ -71,4 +60,4 @@ def copy_bandwidth() -> float:
     source = torch.ones(count, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     # Not as a graph, where copies may go to the slower copy engines.
-    return 2 * count / (median_of(lambda: target.copy_(source)) * 1e-6)
+    return 2 * count / (median_of(lambda: target.copy_(source), lambda: torch.cuda._sleep(AHEAD_CYCLES)) * 1e-6)

@@ -134,6 +134,8 @@ absl::StatusOr<LoopTimes> RunLoop(Engine& engine, const std::string& socket,
   for (int step = 0; step < steps && status.ok(); ++step) {
     StepEvents& at = events[step];
     for (cudaEvent_t* event : {&at.begun, &at.scored, &at.over}) Check(cudaEventCreate(event));
+    // As an engine does, which has to know the tokens of a step before it plans the next one.
+    if (step > 0) Check(cudaEventSynchronize(events[step - 1].scored));
     std::vector<StepRow> rows;
     for (const Request& request : requests)
       rows.push_back({&request, shape.slots - steps + step - 1});
