@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "prediction/predictors.h"
 #include "trace/topk.h"
 
@@ -15,6 +16,19 @@ namespace {
 // Standard deviation of an error whose mean absolute value is 1, and of a logistic distribution of
 // scale 1: with their ratio a logistic curve stands for the normal distribution of the error.
 constexpr float kDeviation = 1.2533f, kLogisticDeviation = 1.8138f;
+
+// e^x of x within 80 of 0, of that bound beyond, NaN as far above: to 1e-4 of itself, in a
+// form that vectorises.
+inline float Exp(float x) {
+  x = x < 80.0f ? x : 80.0f;
+  x = x > -80.0f ? x : -80.0f;
+  const float biased = x * 1.44269504f + 127;  // exponent of the result, as its bits have it
+  const int32_t whole = static_cast<int32_t>(biased);
+  const float part = biased - static_cast<float>(whole);
+  const float power =  // 2^part
+      1 + part * (0.693147f + part * (0.240230f + part * (0.0554906f + part * (0.00967f + part * 0.00133336f))));
+  return absl::bit_cast<float>(whole << 23) * power;
+}
 
 // A slot's score is what its sub-block's mean key gets from the current query, plus how much more
 // the slot itself got in the past (one moving average a slot, in place of V and D). A block is worth
@@ -35,10 +49,14 @@ class QueryAware : public Predictor {
     const float threshold = KthBest(predicted_);
     const float scale = std::max(error_ * kDeviation / kLogisticDeviation,
                                  std::numeric_limits<float>::min());
-    std::fill(worth.begin(), worth.end(), 0.0f);
-    for (int slot = 0; slot < scan.slots; ++slot) {
-      const float in_top = 1 / (1 + std::exp((threshold - predicted_[slot]) / scale));
-      worth[slot / block_] += std::isnan(in_top) ? 0 : in_top;
+    for (size_t j = 0; j < worth.size(); ++j) {
+      const size_t first = j * block_, end = std::min(first + block_, predicted_.size());
+      float expected = 0;
+#pragma omp simd reduction(+ : expected)
+      for (size_t slot = first; slot < end; ++slot) {
+        expected += 1 / (1 + Exp((threshold - predicted_[slot]) / scale));
+      }
+      worth[j] = expected;
     }
   }
 
