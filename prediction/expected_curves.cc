@@ -14,10 +14,10 @@ namespace {
 
 using kernels::kRankBins;
 
-constexpr double kSlots = 1e12;      // of a curve: shares as whole numbers
-constexpr double kMostOdds = 6.25;   // log-odds of half a bin of all blocks, and of all but that
-constexpr double kWidest = 2.5;      // of a normal distribution, in standard deviations
-constexpr int kNodes = 21;           // that stand for it
+constexpr double kSlots = 1e12;     // of a curve: shares as whole numbers
+constexpr double kMostOdds = 6.25;  // log-odds of half a bin of all blocks, and of all but that
+constexpr double kWidest = 2.5;     // of a normal distribution, in standard deviations
+constexpr int kNodes = 21;          // that stand for it
 constexpr std::array kSpreadLevels = {0.001, 0.003, 0.01, 0.03, 0.1, 0.2};
 
 double LogOdds(double share) {
@@ -102,8 +102,7 @@ calibration::MissCurve CurveOf(const Falling& middle, double deviation) {
   double below = 0;  // what is missed with a bin more
   for (int bin = kRankBins - 1; bin >= 0; --bin) {
     const double keep = static_cast<double>(bin) / kRankBins;
-    const double here =
-        bin == 0 ? 1 : std::max(below, Expected(middle, LogOdds(keep), deviation));
+    const double here = bin == 0 ? 1 : std::max(below, Expected(middle, LogOdds(keep), deviation));
     slots[bin] = static_cast<uint64_t>((here - below) * kSlots);
     below = here;
   }

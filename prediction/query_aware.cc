@@ -26,14 +26,15 @@ inline float Exp(float x) {
   const int32_t whole = static_cast<int32_t>(biased);
   const float part = biased - static_cast<float>(whole);
   const float power =  // 2^part
-      1 + part * (0.693147f + part * (0.240230f + part * (0.0554906f + part * (0.00967f + part * 0.00133336f))));
+      1 + part * (0.693147f + part * (0.240230f + part * (0.0554906f +
+                                                          part * (0.00967f + part * 0.00133336f))));
   return absl::bit_cast<float>(whole << 23) * power;
 }
 
 // A slot's score is what its sub-block's mean key gets from the current query, plus how much more
-// the slot itself got in the past (one moving average a slot, in place of V and D). A block is worth
-// the top-K slots that it is expected to hold: the sum over its slots of the probability that the
-// score, with the error that predictions had in the last step, is above the K-th best one.
+// the slot itself got in the past (one moving average a slot, in place of V and D). A block is
+// worth the top-K slots that it is expected to hold: the sum over its slots of the probability that
+// the score, with the error that predictions had in the last step, is above the K-th best one.
 class QueryAware : public Predictor {
  public:
   explicit QueryAware(const PredictorOptions& options)
@@ -47,8 +48,8 @@ class QueryAware : public Predictor {
     predicted_.resize(scan.slots);
     for (int slot = 0; slot < scan.slots; ++slot) predicted_[slot] = Predicted(scan, slot);
     const float threshold = KthBest(predicted_);
-    const float scale = std::max(error_ * kDeviation / kLogisticDeviation,
-                                 std::numeric_limits<float>::min());
+    const float scale =
+        std::max(error_ * kDeviation / kLogisticDeviation, std::numeric_limits<float>::min());
     for (size_t j = 0; j < worth.size(); ++j) {
       const size_t first = j * block_, end = std::min(first + block_, predicted_.size());
       float expected = 0;

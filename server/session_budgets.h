@@ -20,8 +20,8 @@ class SessionBudgets {
  public:
   SessionBudgets(const kernels::Geometry& geometry, const Policy& policy);
 
-  // A caller has changed the policy: budgets start anew from it. What was audited up to `now` counts
-  // no longer.
+  // A caller has changed the policy: budgets start anew from it. What was audited up to `now`
+  // counts no longer.
   void Restart(const Policy& policy, const SessionTotals& now);
 
   // Whether audits change budgets, so that someone has to look at them as they come in. Else they

@@ -27,8 +27,9 @@ bool Recorder::Wanted() {
   if (id != 0 && id != recording_.id) Adopt();
   if (waiting_ && absl::Now() >= end_) {
     End(absl::DeadlineExceededError(
-        offered_ == 0 ? "no request came in time"
-                      : "no request of the sample came in time; take a larger share, or more time"));
+        offered_ == 0
+            ? "no request came in time"
+            : "no request of the sample came in time; take a larger share, or more time"));
   }
   return waiting_;
 }
@@ -135,9 +136,9 @@ void Recorder::End(const absl::Status& why) {
 }
 
 void Recorder::Report(State state, absl::string_view message) {
-  session_->ReportRecording(recording_.id,
-                            {state, steps_of_files_ + steps_, bytes_of_files_ + bytes_, files_,
-                             std::string(message)});
+  session_->ReportRecording(
+      recording_.id,
+      {state, steps_of_files_ + steps_, bytes_of_files_ + bytes_, files_, std::string(message)});
 }
 
 }  // namespace spin

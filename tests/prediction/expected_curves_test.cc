@@ -62,7 +62,8 @@ TEST(ExpectedCurvesTest, SteepLayersGetRoomAboveTheirKnee) {
   const LayerCurves curves = {{Knee(0.2, 30), Knee(0.2, 2)}};
   const LayerCurves* const traces[] = {&curves};
   const auto keep = [&](double spread) {
-    return 1 - calibration::AllocateAtSparsity(ExpectedCurves(traces, spread), 0.6, {})->sparsity[0];
+    return 1 -
+           calibration::AllocateAtSparsity(ExpectedCurves(traces, spread), 0.6, {})->sparsity[0];
   };
   EXPECT_GT(keep(0.3), keep(0) + 0.02);
 }

@@ -79,8 +79,7 @@ class Watched {
         recording_(recording),
         max_time_(max_time),
         progress_("record", int64_t{options.max_steps()} * options.max_requests(),
-                  DetectTerminal(STDERR_FILENO), stderr,
-                  absl::Now()) {}
+                  DetectTerminal(STDERR_FILENO), stderr, absl::Now()) {}
 
   // What it came to: complete. Else why it did not.
   absl::StatusOr<v1::RecordingStatus> UntilItEnds();

@@ -88,10 +88,10 @@ class Recorder {
   bool waiting_ = false;  // for a request
   std::unique_ptr<TraceWriter> writer_;
   absl::Time end_;
-  int64_t offered_ = 0;                 // requests, those that are offered again too
-  std::vector<std::string> recorded_;   // keys, the one under way among them
-  int files_ = 0;                       // complete
-  int64_t steps_ = 0, bytes_ = 0;       // of the trace under way
+  int64_t offered_ = 0;                // requests, those that are offered again too
+  std::vector<std::string> recorded_;  // keys, the one under way among them
+  int files_ = 0;                      // complete
+  int64_t steps_ = 0, bytes_ = 0;      // of the trace under way
   int64_t steps_of_files_ = 0, bytes_of_files_ = 0;
 };
 
