@@ -8,15 +8,18 @@
 //   spind --socket /tmp/spind.sock &
 //   example_engine /tmp/spind.sock        8 steps
 //   example_engine /tmp/spind.sock 0      steps without end, as a server would: ten a second
+//   example_engine /tmp/spind.sock 0 --allow-recording     and 'spinctl record' may ask for traces
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "made_up_indexer.h"
+#include "spin/recorder.h"
 #include "spin/session.h"
 
 namespace {
@@ -27,28 +30,22 @@ constexpr int kTopk = 256;        // K
 constexpr int kMaxSlots = 16384;  // longest context; here a slot is a token
 constexpr absl::Duration kPause = absl::Milliseconds(100);  // between steps without end
 
-// Stands for the model's indexer: the score of one slot for the query at `position`. Mostly fixed
-// per slot and per distance, as in real models, with a little that changes from step to step.
-float Score(int layer, int64_t position, int64_t slot) {
-  const double vertical = std::sin(0.011 * static_cast<double>(slot * (layer + 3)));
-  const double diagonal = std::cos(0.007 * static_cast<double>(position - slot));
-  const double noise = std::sin(static_cast<double>(slot * 7 + position * 13));
-  return static_cast<float>(vertical + diagonal + 0.1 * noise);
-}
-
 // What the engine keeps of a request between steps.
 struct Sequence {
+  std::string key;
   spin::Request request;  // closes at spind when it is destroyed
   int64_t position;       // of the newest token
 };
 
 // Scores the kept blocks of one row into `out`, compacted: block by block, in list order.
-void ScoreKept(int layer, const Sequence& sequence, const spin::KeptBlocks& kept, float* out) {
+void ScoreKept(const MadeUpIndexer& indexer, int layer, const Sequence& sequence,
+               const spin::KeptBlocks& kept, float* out) {
   const int64_t slots = sequence.position + 1;
+  const MadeUpIndexer::Query query = indexer.QueryAt(layer, sequence.position);
   for (const int32_t block : kept.blocks) {
     const int64_t first = int64_t{block} * kBlock;
     const int64_t end = std::min(first + kBlock, slots);  // the last block may be partial
-    for (int64_t slot = first; slot < end; ++slot) *out++ = Score(layer, sequence.position, slot);
+    for (int64_t slot = first; slot < end; ++slot) *out++ = indexer.Score(layer, query, slot);
   }
 }
 
@@ -66,6 +63,29 @@ std::vector<int64_t> TopSlots(const float* scores, const spin::KeptBlocks& kept,
   return best;  // the engine's attention reads these slots
 }
 
+// What 'spinctl record' gets: offers each sequence, and writes this step of the one that was taken.
+void Record(const MadeUpIndexer& indexer, const std::vector<Sequence>& sequences,
+            spin::Recorder* recorder, std::string* recorded) {
+  for (const Sequence& sequence : sequences) {
+    const auto slots = static_cast<int>(sequence.position);  // before this step's own
+    if (!recorder->Wanted() || !recorder->Begin(sequence.key, slots + 1)) continue;
+    *recorded = sequence.key;
+    for (int layer = 0; layer < kLayers; ++layer) {
+      recorder->PutKeys(layer, 0, indexer.Keys(layer, 0, slots), indexer.KeyScales(slots));
+    }
+  }
+  for (const Sequence& sequence : sequences) {
+    if (!recorder->active() || sequence.key != *recorded) continue;
+    const auto slot = static_cast<int>(sequence.position);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const MadeUpIndexer::Query query = indexer.QueryAt(layer, slot);
+      recorder->PutKeys(layer, slot, indexer.Keys(layer, slot, 1), indexer.KeyScales(1));
+      recorder->PutStep(layer, slot, query.codes, query.weights);
+    }
+    recorder->EndStep();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -80,6 +100,7 @@ int main(int argc, char** argv) {
                    .max_slots = kMaxSlots};
   options.max_requests = 8;
   options.client_name = "example_engine";
+  options.allow_recording = argc > 3 && std::string_view(argv[3]) == "--allow-recording";
 
   auto created = spin::Session::Create(options);
   if (!created.ok()) {  // only bad options end up here
@@ -91,8 +112,14 @@ int main(int argc, char** argv) {
   if (!ready.ok()) std::printf("going on without Spin: %s\n", ready.ToString().c_str());
 
   std::vector<Sequence> sequences;  // two prompts of different lengths
-  sequences.push_back({session.OpenRequest("request-a", 10000), 9999});
-  sequences.push_back({session.OpenRequest("request-b", 6000), 5999});
+  sequences.push_back({"request-a", session.OpenRequest("request-a", 10000), 9999});
+  sequences.push_back({"request-b", session.OpenRequest("request-b", 6000), 5999});
+  const MadeUpIndexer indexer(kLayers, kMaxSlots);
+  spin::Recorder recorder(&session, {.layers = {0, 1},
+                                     .heads = MadeUpIndexer::kHeads,
+                                     .dim = MadeUpIndexer::kDim,
+                                     .max_slots = kMaxSlots});
+  std::string recorded;  // key of the sequence that is being recorded
 
   std::vector<float> scores(sequences.size() * kMaxSlots);  // reused from layer to layer
   for (int step_number = 0; steps == 0 || step_number < steps; ++step_number) {
@@ -106,7 +133,7 @@ int main(int argc, char** argv) {
       for (size_t r = 0; r < sequences.size(); ++r) {
         const spin::KeptBlocks kept = step.Kept(layer, static_cast<int>(r));
         float* row = scores.data() + r * kMaxSlots;
-        ScoreKept(layer, sequences[r], kept, row);
+        ScoreKept(indexer, layer, sequences[r], kept, row);
         const auto top = TopSlots(row, kept, sequences[r].position + 1);
         if (layer > 0 || top.empty()) continue;
         std::printf("  row %zu scored %zu of %lld blocks (%s)", r, kept.blocks.size(),
@@ -116,11 +143,13 @@ int main(int argc, char** argv) {
       step.PutScores(layer, {.data = scores.data(), .row_stride = kMaxSlots});
     }
     step.End();
+    if (options.allow_recording) Record(indexer, sequences, &recorder, &recorded);
     std::printf("\n");
     for (Sequence& sequence : sequences) {  // one token each
       if (++sequence.position < kMaxSlots) continue;
-      sequence.request = session.OpenRequest("request-" + std::to_string(step_number), 4000);
-      sequence.position = 3999;  // it was as long as a context can be: the next prompt
+      if (sequence.key == recorded) recorder.Stop();
+      const std::string key = "request-" + std::to_string(step_number);
+      sequence = {key, session.OpenRequest(key, 4000), 3999};  // it was as long as can be
     }
     if (steps != 0) continue;
     std::fflush(stdout);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "calibration/allocation.h"
 #include "kernels/geometry.h"
+#include "prediction/expected_curves.h"
 
 namespace spin::prediction {
 namespace {
@@ -57,7 +58,7 @@ struct Budgets {
 absl::StatusOr<Budgets> Allocate(absl::Span<const LayerCurves* const> traces,
                                  const CalibrationGoal& goal,
                                  const calibration::AllocationLimits& limits) {
-  const std::vector<MissCurve> curves = MissCurves(traces);
+  const std::vector<MissCurve> curves = ExpectedCurves(traces, SpreadOfTexts(traces));
   absl::StatusOr<Allocation> calibrated =
       goal.sparsity ? calibration::AllocateAtSparsity(curves, *goal.sparsity, limits)
                     : calibration::AllocateAtMiss(curves, *goal.miss, limits);

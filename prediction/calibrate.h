@@ -16,7 +16,8 @@
 
 namespace spin::prediction {
 
-// One of both is set.
+// One of both is set. What is meant is the miss of a text like the traces, not of those themselves
+// (prediction/expected_curves.h): they miss a little less.
 struct CalibrationGoal {
   std::optional<double> sparsity;  // in [0, 1): the least miss at this total
   std::optional<double> miss;      // in (0, 1): the highest total that misses no more on average

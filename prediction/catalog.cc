@@ -19,7 +19,9 @@ constexpr NamedPredictor kPredictors[] = {
     {"spin", "Spin", "both averages, from kept scores only", MakeSpin},
     {"sub_block_mean", "sub-block means",
      "the current query against mean keys of 16 slots, no history", MakeSubBlockMean},
-    {"query_aware", "Spin, query-aware", "both averages and sub-block means", MakeQueryAware},
+    {"query_aware", "Spin, query-aware",
+     "sub-block means, and how far each slot was above its own; counts expected top-K slots",
+     MakeQueryAware},
     {"block_oracle", "block oracle", "lower bound: the blocks with the most top-K slots",
      MakeBlockOracle},
 };

@@ -7,7 +7,6 @@
 #include <array>
 #include <memory>
 
-#include "kernels/audit_ranks.h"
 #include "prediction/sub_block_means.h"
 #include "prediction/trial.h"
 #include "trace/scorer.h"
@@ -17,7 +16,6 @@ namespace {
 
 constexpr double kFirst = 0.1, kSpacing = 0.025;
 constexpr int kPoints = 36;
-constexpr double kSlots = 1e12;  // of a curve: shares as whole numbers
 
 constexpr std::array<double, kPoints> kSparsities = [] {
   std::array<double, kPoints> points{};
@@ -33,32 +31,6 @@ kernels::Policy PolicyFor(const std::vector<double>& budgets, const ReplayOption
   policy.seed = options.seed;
   policy.pin_first_block = options.pin_first_block;
   return policy;
-}
-
-// The miss where the share `keep` of all blocks is kept: 1 where none is, 0 where all are, linear
-// between the points, and never rising with `keep`.
-double Interpolated(const std::vector<double>& miss, double keep) {
-  const double sparsity = 1 - keep;
-  if (sparsity <= kFirst) return miss[0] * sparsity / kFirst;
-  const double last = kSparsities.back();
-  if (sparsity >= last) return miss.back() + (1 - miss.back()) * (sparsity - last) / (1 - last);
-  const int i = std::min(static_cast<int>((sparsity - kFirst) / kSpacing), kPoints - 2);
-  const double t = (sparsity - kSparsities[i]) / kSpacing;
-  return miss[i] + (miss[i + 1] - miss[i]) * t;
-}
-
-calibration::MissCurve CurveOf(const std::vector<double>& miss) {
-  std::array<uint64_t, kernels::kRankBins> slots;
-  double below = 0;  // the most that any larger budget misses
-  for (int bin = kernels::kRankBins - 1; bin >= 0; --bin) {
-    const double here =
-        std::max(below, Interpolated(miss, static_cast<double>(bin) / kernels::kRankBins));
-    slots[bin] = static_cast<uint64_t>((here - below) * kSlots);
-    below = here;
-  }
-  calibration::MissCurve curve;
-  curve.Add(slots);
-  return curve;
 }
 
 }  // namespace
@@ -103,20 +75,6 @@ absl::StatusOr<LayerCurves> MeasureLayerCurves(const trace::Trace& trace,
     for (int layer = 0; layer < trace.layers; ++layer) {
       curves.miss[layer].push_back(layer < silent ? 0 : at.layers[layer - silent]);
     }
-  }
-  return curves;
-}
-
-std::vector<calibration::MissCurve> MissCurves(absl::Span<const LayerCurves* const> traces) {
-  std::vector<calibration::MissCurve> curves(traces.empty() ? 0 : traces[0]->miss.size());
-  for (size_t layer = 0; layer < curves.size(); ++layer) {
-    std::vector<double> mean(kPoints);
-    for (const LayerCurves* trace : traces) {
-      for (int i = 0; i < kPoints; ++i) {
-        mean[i] += trace->miss[layer][i] / static_cast<double>(traces.size());
-      }
-    }
-    curves[layer] = CurveOf(mean);
   }
   return curves;
 }

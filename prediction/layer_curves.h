@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "calibration/miss_curve.h"
 #include "kernels/policy.h"
 #include "prediction/predictor.h"
 #include "prediction/tally.h"
@@ -45,10 +44,6 @@ struct LayerCurves {
 absl::StatusOr<LayerCurves> MeasureLayerCurves(const trace::Trace& trace,
                                                const ReplayOptions& options,
                                                const AfterStep& after_step);
-
-// The mean of the traces' curves of each layer, for calibration::Allocate...: a curve that falls as
-// more is kept, linear between what was measured.
-std::vector<calibration::MissCurve> MissCurves(absl::Span<const LayerCurves* const> traces);
 
 // What each of these budgets [layers] misses on the trace.
 absl::StatusOr<std::vector<MissSummary>> ReplayBudgets(

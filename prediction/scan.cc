@@ -37,8 +37,8 @@ void ScanLayer(const trace::Scorer& scorer, const SubBlockMeans* means, int laye
   scan->needed.assign(scan->blocks, 0);
   for (const int32_t slot : scan->top) ++scan->needed[slot / block];
   if (means == nullptr) return;
-  scan->estimates.resize(scan->blocks);
-  means->Estimate(layer, step, block, absl::MakeSpan(scan->estimates));
+  scan->estimates.resize(kernels::BlocksOf(scan->slots, kSubBlockSlots));
+  means->Estimate(layer, step, absl::MakeSpan(scan->estimates));
 }
 
 }  // namespace spin::prediction

@@ -22,7 +22,7 @@ struct Scan {
   std::vector<float> block_max;    // [B] best score of each block; NaN counts as -infinity
   std::vector<int32_t> top;        // [truth] the true top-K, ascending; ties to the lower slot
   std::vector<int32_t> needed;     // [B] how many of those each block holds
-  std::vector<float> estimates;    // [B] best score of a sub-block's mean key; empty: not asked for
+  std::vector<float> estimates;    // [N / 16] scores of sub-blocks' mean keys; empty: not asked for
   std::vector<int32_t> workspace;  // of the top-K
 };
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 #include "trace/fp8.h"
 
@@ -56,28 +55,22 @@ void SubBlockMeans::AddMean(int layer, int first, int end, int lane, float* tile
   }
 }
 
-void SubBlockMeans::Estimate(int layer, int step, int block, absl::Span<float> out) const {
+void SubBlockMeans::Estimate(int layer, int step, absl::Span<float> out) const {
   const size_t row = static_cast<size_t>(layer) * trace_->steps + step;
   const float* w = trace_->w.data() + row * trace_->heads;
   const float* q = q_.data() + row * trace_->heads * trace_->dim;
   const int context = trace_->Context(step);
   const int full = context / kSubBlockSlots;
-  std::fill(out.begin(), out.end(), -std::numeric_limits<float>::infinity());
-  const auto raise = [&](int sub_block, float score) {
-    float& best = out[sub_block * kSubBlockSlots / block];
-    best = score > best ? score : best;
-  };
   float scores[kTile];
   for (int first = 0; first < full; first += kTile) {
     ScoreTile(Tile(layer, first), q, w, trace_->heads, trace_->dim, scores);
-    for (int lane = 0; lane < std::min(kTile, full - first); ++lane)
-      raise(first + lane, scores[lane]);
+    std::copy_n(scores, std::min(kTile, full - first), out.begin() + first);
   }
   if (full * kSubBlockSlots == context) return;
   std::vector<float> tail(static_cast<size_t>(trace_->dim) * kTile);
   AddMean(layer, full * kSubBlockSlots, context, 0, tail.data());
   ScoreTile(tail.data(), q, w, trace_->heads, trace_->dim, scores);
-  raise(full, scores[0]);
+  out[full] = scores[0];
 }
 
 }  // namespace spin::prediction

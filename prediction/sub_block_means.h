@@ -20,9 +20,9 @@ class SubBlockMeans {
  public:
   explicit SubBlockMeans(const trace::Trace& trace);
 
-  // The best score that a sub-block's mean key gets, for each block of the step's context. The mean
-  // of a sub-block that is not full yet is that of its visible slots.
-  void Estimate(int layer, int step, int block, absl::Span<float> out) const;
+  // The score that each sub-block's mean key gets, [ceil(context / kSubBlockSlots)]. The mean of a
+  // sub-block that is not full yet is that of its visible slots.
+  void Estimate(int layer, int step, absl::Span<float> out) const;
 
  private:
   void AddMean(int layer, int first, int end, int lane, float* tile) const;

@@ -57,6 +57,7 @@ void Recording::Take(const v1::RecordingStatus& report) {
   status_.set_state(std::max(report.state(), status_.state()));
   status_.set_steps(report.steps());
   status_.set_bytes(report.bytes());
+  status_.set_requests(report.requests());
   // It ends up in terminals.
   status_.set_message(absl::Utf8SafeCEscape(report.message().substr(0, kMaxMessageBytes)));
 }

@@ -47,14 +47,14 @@ std::shared_ptr<const PolicyInForce> Session::UpdatePolicy(const v1::Policy& cha
   absl::MutexLock lock(&budgets_mutex_);
   Policy next = policy()->policy;
   ApplyPolicy(change, &next);
-  if (ChangesBudgets(change)) budgets_.Restart(next);
+  if (ChangesBudgets(change)) budgets_.Restart(next, Totals());
   return Enforce(std::move(next), "set by a call");
 }
 
 void Session::ReviewBudgets() {
-  const SessionTotals totals = Totals();
   absl::MutexLock lock(&budgets_mutex_);
-  const std::optional<calibration::BudgetDecision> decision = budgets_.Review(totals);
+  if (!budgets_.learns() || policy()->policy.audit_every == 0) return;
+  const std::optional<calibration::BudgetDecision> decision = budgets_.Review(Totals());
   if (!decision.has_value() || ended()) return;
   Policy next = policy()->policy;
   next.layer_sparsity = decision->sparsity;
@@ -249,6 +249,7 @@ v1::BudgetStats Session::Budgets(const PolicyInForce& in_force, const SessionTot
   out.set_reason(in_force.reason);
   *out.mutable_changed_at() = ToProto(in_force.changed_at);
   absl::MutexLock lock(&budgets_mutex_);
+  if (!budgets_.learns()) (void)budgets_.Review(totals);  // nobody has looked meanwhile
   out.set_recent_miss(budgets_.recent_miss());
   out.set_expected_miss(budgets_.expected_miss());
   return out;

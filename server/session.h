@@ -75,8 +75,9 @@ class Session {
   std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change)
       ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
-  // Looks at what was audited since the last time; where the policy says so, changes the budgets
-  // and tells the client.
+  // Where the policy has audits and learns from them: looks at what was audited since the last
+  // time, changes the budgets if need be, and tells the client. Else nothing, not even a read of
+  // the slab.
   void ReviewBudgets() ABSL_LOCKS_EXCLUDED(budgets_mutex_);
 
   // The one liveness stream. False if there is one already, or the session has ended.

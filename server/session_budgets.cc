@@ -16,6 +16,10 @@ using calibration::LayerSample;
 // Looks that wait for all layers of an audited step. A step whose engine failed never gets them.
 constexpr int kPatience = 10;
 
+bool Learns(const Policy& policy) {
+  return policy.enabled && policy.budget_mode != v1::BUDGET_MODE_FIXED;
+}
+
 uint64_t RowsOf(const kernels::LayerAudits& audits) {
   return std::accumulate(std::begin(audits.miss_rows), std::end(audits.miss_rows), uint64_t{0});
 }
@@ -37,12 +41,10 @@ LayerSample Difference(const kernels::LayerCounters& counters, const kernels::La
 
 SessionBudgets::SessionBudgets(const kernels::Geometry& geometry, const Policy& policy)
     : geometry_(geometry),
-      learns_(false),
+      learns_(Learns(policy)),
       controller_(ControllerFor(policy)),
       counters_(geometry.layers),
-      audits_(geometry.layers) {
-  Restart(policy);
-}
+      audits_(geometry.layers) {}
 
 BudgetController SessionBudgets::ControllerFor(const Policy& policy) const {
   std::vector<double> sparsity;
@@ -59,9 +61,12 @@ BudgetController SessionBudgets::ControllerFor(const Policy& policy) const {
                            .topk_blocks = kernels::BlocksOf(geometry_.topk, geometry_.block)});
 }
 
-void SessionBudgets::Restart(const Policy& policy) {
-  learns_ = policy.enabled && policy.budget_mode != v1::BUDGET_MODE_FIXED;
+void SessionBudgets::Restart(const Policy& policy, const SessionTotals& now) {
+  learns_ = Learns(policy);
   controller_ = ControllerFor(policy);
+  counters_ = now.layers;
+  audits_ = now.audits;
+  looks_at_half_a_step_ = 0;
 }
 
 std::optional<calibration::BudgetDecision> SessionBudgets::Review(const SessionTotals& now) {

@@ -20,9 +20,13 @@ class SessionBudgets {
  public:
   SessionBudgets(const kernels::Geometry& geometry, const Policy& policy);
 
-  // A caller has changed the policy: budgets start anew from it. What was audited before counts no
-  // longer.
-  void Restart(const Policy& policy);
+  // A caller has changed the policy: budgets start anew from it. What was audited up to `now`
+  // counts no longer.
+  void Restart(const Policy& policy, const SessionTotals& now);
+
+  // Whether audits change budgets, so that someone has to look at them as they come in. Else they
+  // are of use only to whoever asks for the recent miss.
+  bool learns() const { return learns_; }
 
   // Takes in what was audited since the last look; the new budgets, if they are to change.
   std::optional<calibration::BudgetDecision> Review(const SessionTotals& now);

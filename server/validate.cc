@@ -165,6 +165,8 @@ absl::Status CheckRecordingOptions(const v1::RecordingOptions& options) {
   }
   absl::Status status = CheckRange("options.max_steps", options.max_steps(), 2, 65536);
   status.Update(CheckRange("options.max_bytes", options.max_bytes(), 1, uint64_t{1} << 40));
+  status.Update(CheckRange("options.sample_every", options.sample_every(), 0, 1000000));
+  status.Update(CheckRange("options.max_requests", options.max_requests(), 0, 64));
   if (!status.ok()) return status;
   const double seconds = static_cast<double>(options.max_time().seconds()) +
                          static_cast<double>(options.max_time().nanos()) * 1e-9;

@@ -3,6 +3,8 @@
 
 #include "client/cpp/recording_box.h"
 
+#include <algorithm>
+
 namespace spin::internal {
 namespace {
 
@@ -49,7 +51,10 @@ void RecordingBox::SetOrder(const v1::RecordingOrder& order) {
                   .max_steps = static_cast<int>(options.max_steps()),
                   .max_bytes = static_cast<int64_t>(options.max_bytes()),
                   .max_time = absl::Seconds(options.max_time().seconds()) +
-                              absl::Nanoseconds(options.max_time().nanos())};
+                              absl::Nanoseconds(options.max_time().nanos()),
+                  .sample_every = std::max(options.sample_every(), 1u),
+                  .sample_seed = options.sample_seed(),
+                  .max_requests = static_cast<int>(std::max(options.max_requests(), 1u))};
     has_progress_ = false;
   }
   // The same order comes with every change of the policy: what has ended is not wanted again.
@@ -72,6 +77,7 @@ void RecordingBox::AddTo(v1::ClientReport* report) const {
   out.set_steps(static_cast<uint64_t>(progress_.steps));
   out.set_bytes(static_cast<uint64_t>(progress_.bytes));
   out.set_message(progress_.message);
+  out.set_requests(static_cast<uint32_t>(progress_.requests));
 }
 
 }  // namespace spin::internal

@@ -76,7 +76,7 @@ def test_budgets_from_some_traces_miss_less_on_another(spinctl, tmp_path, sparsi
         tuned, uniform = spinctl.json(*replay, "--policy", policy), spinctl.json(*replay, "--sparsity", sparsity)
         assert tuned["realized_sparsity"] == pytest.approx(uniform["realized_sparsity"], abs=0.003)
         ratios.append((tuned["miss_mean"], uniform["miss_mean"]))
-    assert sum(tuned for tuned, _ in ratios) <= 0.7 * sum(uniform for _, uniform in ratios), ratios
+    assert sum(tuned for tuned, _ in ratios) <= 0.65 * sum(uniform for _, uniform in ratios), ratios
 
 
 def test_a_replay_of_the_policy_misses_what_tune_promised(spinctl, small_trace, tmp_path):

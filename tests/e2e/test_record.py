@@ -3,9 +3,12 @@
 """spinctl record: an engine's trace of a live session, its bounds, and who says no."""
 
 import json
+import pathlib
 import signal
+import subprocess
 
 import pytest
+import safetensors
 from eventually import eventually
 from raw_client import RawSession
 from refusal import CODE, refused
@@ -43,10 +46,73 @@ def test_recorded_file_is_a_trace_of_the_steps_asked_for(spinctl, spind, client,
     out = tmp_path / "chat.safetensors"
     code, text, err = decode_until_it_ends(engine, record(spinctl, spind, client, out, "--steps", 12))
     assert code == 0, err
-    assert json.loads(text) == {"file": str(out), "steps": 12, "bytes": out.stat().st_size}
+    assert json.loads(text) == {"files": [str(out)], "steps": 12, "bytes": out.stat().st_size}
     trace = spinctl.json("eval", out, "--topk", 64, "--study", "none")["traces"]["chat"]
     assert (trace["steps"], trace["layers"]) == (12, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chat.safetensors"]
+
+
+def test_several_requests_have_a_file_each(spinctl, spind, client, engine, tmp_path):
+    engine.open("other", CONTEXT)
+    process = record(spinctl, spind, client, tmp_path / "chat.safetensors", "--steps", 6, "--requests", 2)
+    code, text, err = decode_until_it_ends(engine, process)
+    assert code == 0, err
+    files = [tmp_path / "chat-1.safetensors", tmp_path / "chat-2.safetensors"]
+    assert json.loads(text) == {"files": [str(f) for f in files], "steps": 12, "bytes": sum(f.stat().st_size for f in files)}
+    assert recording_of(client).requests == 2
+    for file in files:
+        assert spinctl.json("eval", file, "--topk", 64, "--study", "none")["traces"][file.stem]["steps"] == 6
+
+
+def test_sample_is_drawn_from_keys_and_not_what_came_first(spinctl, spind, client, start_engine, tmp_path):
+    """Of 24 requests that are there from the start, about one in four, and not the first of them."""
+    engine = start_engine(spind, allow_recording="true", max_requests=24)
+    engine.ready()
+    for i in range(24):
+        engine.open(f"r{i}", 64 * (i + 1))  # the context says which one it is
+    words = ("--steps", 2, "--requests", 24, "--sample", 4, "--seed", 1, "--max-time", "2s")
+    code, text, err = decode_until_it_ends(engine, record(spinctl, spind, client, tmp_path / "chat.safetensors", *words))
+    assert code == 0, err
+    files = json.loads(text)["files"]
+    assert 1 < len(files) < 15
+    headers = [safetensors.split(pathlib.Path(file).read_bytes())[0] for file in files]
+    taken = [int(header["__metadata__"]["first_query"]) // 64 for header in headers]
+    assert taken != list(range(len(files)))
+
+
+def test_request_that_ends_early_makes_room_for_the_next(spinctl, spind, client, engine, tmp_path):
+    out = tmp_path / "chat.safetensors"
+    process = record(spinctl, spind, client, out, "--steps", 7000, "--requests", 2, "--max-time", "4s")
+    eventually(lambda: engine.steps(1) and recording_of(client).steps > 2)
+    engine.open("next", CONTEXT)
+    engine.close("chat")
+    code, text, err = decode_until_it_ends(engine, process)
+    assert code == 0, err
+    traces = spinctl.json("eval", *json.loads(text)["files"], "--topk", 64, "--study", "none", "--steps", 2)["traces"]
+    assert set(traces) == {"chat-1", "chat-2"}
+
+
+def test_nothing_in_the_sample_says_so(spinctl, spind, client, engine, tmp_path):
+    process = record(spinctl, spind, client, tmp_path / "chat.safetensors", "--sample", 1000000, "--max-time", "1s")
+    code, text, err = decode_until_it_ends(engine, process)
+    assert (code, text) == (1, "") and "no request of the sample came in time" in err
+
+
+def test_example_engine_is_recorded_and_its_traces_evaluated(spinctl, spind, client, example_engine_binary, tmp_path):
+    engine = subprocess.Popen([example_engine_binary, spind.socket, "0", "--allow-recording"], stdout=subprocess.DEVNULL)
+    try:
+        eventually(lambda: len(client.sessions()) == 1)
+        process = record(spinctl, spind, client, tmp_path / "example.safetensors", "--steps", 6, "--requests", 2)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        files = json.loads(out)["files"]
+        traces = spinctl.json("eval", *files, "--topk", 256, "--sparsity", "0.5", "--study", "none")["traces"]
+        assert {(name, trace["steps"], trace["layers"]) for name, trace in traces.items()} == {("example-1", 6, 2), ("example-2", 6, 2)}
+        for trace in traces.values():
+            assert trace["miss"]["0.5"]["spin"]["mean"] < 0.5 * trace["miss"]["0.5"]["random"]["mean"]
+    finally:
+        engine.kill()
+        engine.wait()
 
 
 def test_file_stays_below_max_bytes_with_fewer_steps(spinctl, spind, client, engine, tmp_path):
@@ -144,7 +210,7 @@ def test_order_goes_down_the_stream_and_reports_come_up(client):
 @pytest.mark.parametrize("field, value", [
     ("path", "relative.safetensors"), ("path", "/etc/passwd"), ("path", "/" + 1024 * "a" + ".safetensors"),
     ("max_steps", 1), ("max_steps", 65537), ("max_bytes", 0), ("max_bytes", (1 << 40) + 1),
-    ("max_time", dict(seconds=0)), ("max_time", dict(seconds=3601)), ("max_time", dict(seconds=-5))])
+    ("sample_every", 1000001), ("max_requests", 65), ("max_time", dict(seconds=0)), ("max_time", dict(seconds=3601)), ("max_time", dict(seconds=-5))])
 def test_options_out_of_range_are_refused_by_name(client, field, value):
     session = RawSession(client, allow_recording=True)
     with refused(CODE.INVALID_ARGUMENT, "INVALID_FIELD", f"options.{field}"):

@@ -39,7 +39,9 @@ class BruteForce {
   std::vector<int> Missed(const std::string& name, int layer, double sparsity, float alpha) const {
     const int max_slots = trace_.Context(trace_.steps - 1);
     std::vector<float> v(max_slots, kUnseen), d(max_slots, kUnseen);
-    std::vector<float> pooled_v(Blocks(max_slots), kUnseen), pooled_d(pooled_v), lack(pooled_v);
+    std::vector<float> pooled_v(Blocks(max_slots), kUnseen), pooled_d(pooled_v);
+    std::vector<float> excess(max_slots, kUnseen);
+    double error = 0;
     std::vector<int> missed;
     for (int step = 0; step < trace_.steps; ++step) {
       const int slots = trace_.Context(step), query = slots - 1, blocks = Blocks(slots);
@@ -56,14 +58,8 @@ class BruteForce {
             worth[j] = std::max(pooled_v[j], pooled_d[query / block_ - j]);
           }
         }
-        if (name == "sub_block_mean") worth = Estimates(layer, step);
-        if (name == "query_aware") {
-          const std::vector<float> estimates = Estimates(layer, step);
-          for (int j = 0; j < blocks; ++j) {
-            const float now = estimates[j] + (lack[j] == kUnseen ? 0 : lack[j]);
-            worth[j] = worth[j] == kUnseen ? now : 0.8f * now + 0.2f * worth[j];
-          }
-        }
+        if (name == "sub_block_mean") worth = Pool(Estimates(layer, step));
+        if (name == "query_aware") worth = ExpectedTop(Sum(Estimates(layer, step), excess), error);
         if (name == "block_oracle") worth = Needed(layer, step);
         int keep = Keep(slots, sparsity);
         if (name == "A0") keep = std::max(BlocksOfBest(signal, sparsity), Keep(slots, 1 - 1e-12));
@@ -91,17 +87,21 @@ class BruteForce {
       };
       const std::vector<float> maxima = Pool(scores_[layer][step]);
       const std::vector<float> estimates = Estimates(layer, step);
+      const std::vector<float> predicted = Sum(estimates, excess);
+      double errors = 0, scored = 0;
       for (int j = 0; j < blocks; ++j) {
         if (!kept[j]) continue;
         for (int i = j * block_; i < std::min(slots, (j + 1) * block_); ++i) {
           move(scores_[layer][step][i], &v[i]);
           move(scores_[layer][step][i], &d[query - i]);
+          move(scores_[layer][step][i] - estimates[i], &excess[i]);
+          errors += std::abs(scores_[layer][step][i] - predicted[i]);
+          scored += 1;
         }
         move(maxima[j], &pooled_v[j]);
         move(maxima[j], &pooled_d[query / block_ - j]);
-        const float lacked = maxima[j] - estimates[j];
-        lack[j] = lack[j] == kUnseen ? lacked : 0.5f * lack[j] + 0.5f * lacked;
       }
+      error = errors / scored;
     }
     return missed;
   }
@@ -176,10 +176,34 @@ class BruteForce {
     return static_cast<int>(std::count(touched.begin(), touched.end(), true));
   }
 
-  // Of each block, the best score of the mean key of 16 slots.
+  static std::vector<float> Sum(std::vector<float> estimates, const std::vector<float>& excess) {
+    for (size_t i = 0; i < estimates.size(); ++i) {
+      estimates[i] += excess[i] == kUnseen ? 0 : excess[i];
+    }
+    return estimates;
+  }
+
+  // How many of the top-K slots each block is expected to hold.
+  std::vector<float> ExpectedTop(const std::vector<float>& predicted, double error) const {
+    const double threshold = predicted[WorstOfTop(predicted)];
+    const double scale = error * std::sqrt(M_PI / 2) * std::sqrt(3) / M_PI;
+    std::vector<double> sums(Blocks(static_cast<int>(predicted.size())));
+    for (size_t i = 0; i < predicted.size(); ++i) {
+      sums[i / block_] += 1 / (1 + std::exp((threshold - predicted[i]) / scale));
+    }
+    return {sums.begin(), sums.end()};
+  }
+
+  int WorstOfTop(const std::vector<float>& scores) const {
+    const std::vector<int> top = Top(scores);
+    return *std::min_element(top.begin(), top.end(),
+                             [&](int a, int b) { return scores[a] < scores[b]; });
+  }
+
+  // Of each slot, the score of the mean key of its 16 slots.
   std::vector<float> Estimates(int layer, int step) const {
     const int slots = trace_.Context(step);
-    std::vector<float> out(Blocks(slots), kUnseen);
+    std::vector<float> out(slots);
     for (int first = 0; first < slots; first += 16) {
       const int end = std::min(first + 16, slots);
       std::vector<double> mean(trace_.dim);
@@ -199,7 +223,7 @@ class BruteForce {
         }
         score += trace_.w[row] * std::max(dot, 0.0);
       }
-      out[first / block_] = std::max(out[first / block_], static_cast<float>(score));
+      std::fill(out.begin() + first, out.begin() + end, static_cast<float>(score));
     }
     return out;
   }

@@ -60,6 +60,19 @@ TEST_F(SessionBudgetsTest, FixedBudgetsStayWhateverAuditsSay) {
   EXPECT_EQ(stats.changes(), 0u);
 }
 
+TEST_F(SessionBudgetsTest, AuditsThatNobodyNeedsAreReadWhenSomeoneAsks) {
+  Audit(10, 60);
+  session_->ReviewBudgets();
+  Audit(10, 60);
+  Ask(v1::BUDGET_MODE_CALIBRATED, 0.5);  // what was audited before counts no longer
+  EXPECT_EQ(session_->Stats().budget().recent_miss(), 0);
+  session_->ReviewBudgets();
+  EXPECT_EQ(session_->policy()->epoch, 2u);
+  Audit(10, 60);
+  session_->ReviewBudgets();
+  EXPECT_EQ(session_->policy()->epoch, 3u);
+}
+
 TEST_F(SessionBudgetsTest, CalibrationGivesTheLayerMoreThatNeedsMoreAndKeepsTheTotal) {
   Ask(v1::BUDGET_MODE_CALIBRATED, 0.5);
   Audit(10, 20);

@@ -5,12 +5,15 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
@@ -21,6 +24,7 @@
 #include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/values.h"
+#include "spin/recording.h"
 
 namespace spin::cli {
 namespace {
@@ -30,21 +34,32 @@ constexpr absl::Duration kAnswerWithin = absl::Seconds(5);  // of the engine, as
 
 constexpr char kFooter[] =
     R"(The engine's process writes the file: FILE is a path as that process sees it, in a folder that is
-there and that it may write to. It records one request, whole: the keys of its context and the
-queries of consecutive steps, which are data of a user. So it is off unless the engine set
-allow_recording in its SessionOptions, and only the engine's user and root may ask for it. The
-recording ends by itself at the first of its bounds, or when the request ends. Ctrl-C ends it early
-and keeps the steps so far. What to do with the file: 'spinctl eval --help'.
+there and that it may write to. It records whole requests: the keys of their context and the
+queries of consecutive steps, which are data of users. So it is off unless the engine set
+allow_recording in its SessionOptions, and only the engine's user and root may ask for it.
+
+Which requests: each is taken with a chance of 1 in N (--sample), drawn once from its key and --seed,
+so that a sample is not what happened to come first; ranks of a tensor-parallel engine draw alike.
+With --requests R, R of them are recorded one after the other, a file each: chat-1.safetensors to
+chat-R.safetensors for --out chat.safetensors.
+
+A trace ends after --steps or with its request, the recording at the first of its bounds. Ctrl-C ends
+it early and keeps what is there. What to do with the files: 'spinctl eval --help'.
 
 Examples:
   spinctl record --session 3f9a --out /var/tmp/chat.safetensors
-  spinctl record --session 3f9a --out /var/tmp/chat.safetensors --steps 512 --max-time 5m)";
+  spinctl record --session 3f9a --out /var/tmp/chat.safetensors --steps 512 --max-time 5m
+  spinctl record --session 3f9a --out /var/tmp/chat.safetensors --sample 100 --requests 8 \
+      --max-bytes 8GiB --max-time 1h)";
 
 struct RecordFlags {
   CommonFlags common;
   std::string session;
   std::string out;
   uint32_t steps = 256;
+  uint32_t sample = 1;
+  uint64_t seed = 0;
+  uint32_t requests = 1;
   uint64_t max_bytes = uint64_t{1} << 30;
   std::string max_time = "60s";
 };
@@ -63,8 +78,8 @@ class Watched {
         session_(session),
         recording_(recording),
         max_time_(max_time),
-        progress_("record", options.max_steps(), DetectTerminal(STDERR_FILENO), stderr,
-                  absl::Now()) {}
+        progress_("record", int64_t{options.max_steps()} * options.max_requests(),
+                  DetectTerminal(STDERR_FILENO), stderr, absl::Now()) {}
 
   // What it came to: complete. Else why it did not.
   absl::StatusOr<v1::RecordingStatus> UntilItEnds();
@@ -144,14 +159,26 @@ absl::StatusOr<v1::RecordingStatus> Watched::UntilItEnds() {
   }
 }
 
-absl::Status PrintRecorded(const RecordFlags& flags, const std::string& path,
+// As the engine named them.
+std::vector<std::string> FilesOf(const v1::RecordingOptions& options, int files) {
+  const Recording named = {.path = options.path(),
+                           .max_requests = static_cast<int>(options.max_requests())};
+  std::vector<std::string> paths;
+  for (int i = 0; i < files; ++i) paths.push_back(named.PathOf(i));
+  return paths;
+}
+
+absl::Status PrintRecorded(const RecordFlags& flags, const v1::RecordingOptions& options,
                            const v1::RecordingStatus& recording) {
+  const std::vector<std::string> files =
+      FilesOf(options, static_cast<int>(std::min(recording.requests(), options.max_requests())));
   if (flags.common.json) {
     return Print(
-        Dump({{"file", path}, {"steps", recording.steps()}, {"bytes", recording.bytes()}}));
+        Dump({{"files", files}, {"steps", recording.steps()}, {"bytes", recording.bytes()}}));
   }
   return Print(absl::StrCat("recorded ", FormatCount(recording.steps()), " steps, ",
-                            FormatBytes(recording.bytes()), ": ", path, "\n"));
+                            FormatBytes(recording.bytes()), ":\n  ", absl::StrJoin(files, "\n  "),
+                            "\n"));
 }
 
 absl::StatusOr<v1::RecordingOptions> OptionsOf(const RecordFlags& flags, absl::Duration max_time) {
@@ -161,6 +188,9 @@ absl::StatusOr<v1::RecordingOptions> OptionsOf(const RecordFlags& flags, absl::D
   if (error) return absl::InvalidArgumentError("--out: give an absolute path");
   options.set_max_steps(flags.steps);
   options.set_max_bytes(flags.max_bytes);
+  options.set_sample_every(flags.sample);
+  options.set_sample_seed(flags.seed);
+  options.set_max_requests(flags.requests);
   options.mutable_max_time()->set_seconds(absl::ToInt64Seconds(max_time));
   return options;
 }
@@ -182,7 +212,7 @@ absl::Status RunRecord(const RecordFlags& flags) {
       Watched(connection, session->session_id(), started->recording_id(), *options, max_time)
           .UntilItEnds();
   if (!recorded.ok()) return recorded.status();
-  if (absl::Status s = PrintRecorded(flags, options->path(), *recorded); !s.ok()) return s;
+  if (absl::Status s = PrintRecorded(flags, *options, *recorded); !s.ok()) return s;
   return CheckInterrupt();
 }
 
@@ -191,7 +221,7 @@ absl::Status RunRecord(const RecordFlags& flags) {
 void AddRecordCommand(CLI::App* app, Action* action) {
   const auto flags = std::make_shared<RecordFlags>();
   CLI::App* command =
-      app->add_subcommand("record", "Have a live engine record a trace of one request");
+      app->add_subcommand("record", "Have a live engine record traces of some of its requests");
   command->footer(kFooter);
   command->add_option("--session", flags->session, "Session to record; 'spinctl sessions' has ids")
       ->required()
@@ -200,13 +230,24 @@ void AddRecordCommand(CLI::App* app, Action* action) {
       ->add_option("--out", flags->out, "Trace to write, *.safetensors, by the engine (required)")
       ->required()
       ->type_name("FILE");
-  command->add_option("--steps", flags->steps, "At most so many decode steps")
+  command->add_option("--steps", flags->steps, "At most so many decode steps of a request")
       ->check(IntegerIn(2, 65536))
       ->capture_default_str()
       ->type_name("N");
+  command->add_option("--sample", flags->sample, "Take each request with a chance of 1 in N")
+      ->check(IntegerIn(1, 1000000))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--seed", flags->seed, "Of the sample: another one takes other requests")
+      ->capture_default_str()
+      ->type_name("SEED");
+  command->add_option("--requests", flags->requests, "Record so many requests, a file each")
+      ->check(IntegerIn(1, 64))
+      ->capture_default_str()
+      ->type_name("R");
   command
       ->add_option("--max-bytes", flags->max_bytes,
-                   "At most so many bytes of file; fewer steps if need be")
+                   "At most so many bytes of files in all; fewer steps if need be")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(uint64_t{1} << 12, uint64_t{1} << 40))
       ->default_str("1GiB")

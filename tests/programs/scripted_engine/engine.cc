@@ -67,7 +67,7 @@ Engine::Sequence& Engine::Fork(const Sequence& parent, const std::string& key, i
 }
 
 void Engine::Close(const std::string& key) {
-  if (!sequences_.empty() && sequences_.front()->key == key) recorder_.Stop();
+  if (recorder_.active() && recorded_ == key) recorder_.Stop();
   std::erase_if(sequences_, [&key](const auto& sequence) { return sequence->key == key; });
 }
 
@@ -145,13 +145,18 @@ Step Engine::RunUpToEnd(StepReport* report) {
   return step;
 }
 
-// Of the first sequence, where a step is a slot.
+// Where a step is a slot.
 void Engine::Record() {
-  if (!flags_.recorder || sequences_.empty()) return;
+  if (!flags_.recorder) return;
   const int layers = flags_.session.model.layers;
-  const auto slot = static_cast<int>(sequences_.front()->position);
-  if (recorder_.Wanted() && recorder_.Begin(slot + 1)) PutToyKeys(layers, 0, slot, &recorder_);
+  for (size_t i = 0; i < sequences_.size() && recorder_.Wanted(); ++i) {
+    const auto slots = static_cast<int>(sequences_[i]->position);
+    if (!recorder_.Begin(sequences_[i]->key, slots + 1)) continue;
+    recorded_ = sequences_[i]->key;
+    PutToyKeys(layers, 0, slots, &recorder_);
+  }
   if (!recorder_.active()) return;
+  const auto slot = static_cast<int>(Find(recorded_)->position);
   PutToyKeys(layers, slot, 1, &recorder_);
   PutToyStep(layers, slot, &recorder_);
   recorder_.EndStep();

@@ -68,6 +68,7 @@ class Engine {
   const std::unique_ptr<Session> session_;
   Indexer indexer_;
   Recorder recorder_;
+  std::string recorded_;  // key of the sequence that is being recorded
   std::vector<std::unique_ptr<Sequence>> sequences_;
   std::vector<float> scores_;  // [rows][max_next_n][max_slots] of one layer
   uint64_t step_number_ = 0;
