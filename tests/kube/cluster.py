@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -27,6 +28,11 @@ def eventually(what, within=60.0, every=0.25):
             problem = error
         time.sleep(every)
     raise AssertionError(f"not within {within} s: {what.__name__}; last: {problem}")
+
+
+def predicted_rows(log) -> int:
+    """How many rows scored fewer blocks than there are, by a list from the sidecar."""
+    return sum(int(kept) < int(all_) for kept, all_ in re.findall(r"scored (\d+) of (\d+) blocks \(none\)", log))
 
 
 class Kubernetes:
