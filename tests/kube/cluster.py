@@ -48,8 +48,10 @@ class Kubernetes:
     def start(self, node=True, api_arguments=""):
         for script in ("apiserver.sh", *(("controllers.sh", "node.sh") if node else ())):
             self.parts.insert(0, script)
-            with open(f"{self.state}-{script}.log", "w", encoding="utf-8") as log:  # a pipe would be kept open by what it starts
-                subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=True, stdout=log, stderr=log)
+            log = self.state / f"{script}.log"
+            with open(log, "w", encoding="utf-8") as out:  # a pipe would be kept open by what it starts
+                result = subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=False, stdout=out, stderr=out)
+            assert result.returncode == 0, f"{script}: {log.read_text()[-2000:]}"
         return self
 
     def stop(self):

@@ -233,11 +233,11 @@ PROCESS = [
     table("Versions", [("version", f"max by (pod, version) (spin_build_info{{{PODS}}})"),
                        ("start", f"max by (pod, version) (process_start_time_seconds{{{PODS}}} * 1000 * on (job, instance) group_left (version) spin_build_info{{{PODS}}})")],
           "What runs where, and since when.",
-          [("pod", "Pod", None, {}), ("version", "Version", None, {}), ("Value #B", "Started", "dateTimeFromNow", {})], size=(8, 8), key=("pod", "version"), nothing="No spind"),
+          [("pod", "Pod", None, {}), ("version", "Version", None, {"width": 80}), ("Value #B", "Started", "dateTimeFromNow", {"width": 120})], size=(8, 8), key=("pod", "version"), nothing="No spind"),
     graph("Memory", "bytes", [("{{pod}}", f"sum by (pod) (process_resident_memory_bytes{{{PODS}}} and on (job, instance) spin_build_info)")],
           "Resident memory of spind, the touched part of a CPU slab included.", "No spind"),
     graph("CPU", "short", [("{{pod}}", f"sum by (pod) (rate(process_cpu_seconds_total{{{PODS}}}{R}) and on (job, instance) spin_build_info)")],
-          "Cores that spind uses.", "No spind", decimals=3),
+          "Cores that spind uses.", "No spind", decimals=3, at_least=0.01),
 ]
 
 ROWS = [
