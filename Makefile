@@ -68,10 +68,10 @@ IMAGE ?= localhost/spin:0.1.0
 # A base image where no registry is in reach: deploy/image/base.sh makes it of Debian packages.
 BASE ?= localhost/debian:12
 
-image: setup-image  ## Build the container image IMAGE with buildah
+image: setup-image  ## Build the container image IMAGE with buildah (CUDA=off: without the CUDA device)
 	@buildah inspect $(BASE) >/dev/null 2>&1 || deploy/image/base.sh $(BASE)
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && buildah bud --isolation chroot --timestamp $$SOURCE_DATE_EPOCH \
-	  --build-arg BASE=$(BASE) --build-arg CUDA=$(CUDA) --build-arg JOBS=$(JOBS) --build-arg REVISION=$$(git rev-parse HEAD) \
+	  --build-arg BASE=$(BASE) --build-arg CUDA=$(patsubst auto,on,$(CUDA)) --build-arg JOBS=$(JOBS) --build-arg REVISION=$$(git rev-parse HEAD) \
 	  --build-arg SOURCE_DATE_EPOCH=$$SOURCE_DATE_EPOCH -f deploy/Dockerfile -t $(IMAGE) .
 
 test-ops: test-monitoring test-dashboard test-helm  ## Check rules, dashboard and chart; needs neither cluster nor browser

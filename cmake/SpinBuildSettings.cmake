@@ -39,4 +39,5 @@ if(SPIN_CUDA)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 knows no CUDA 20
   enable_language(CUDA)
+  string(APPEND CMAKE_CUDA_FLAGS " --objdir-as-tempdir")  # else names of temporary files are in the objects, and no two are equal
 endif()

@@ -8,9 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Files of the checkout, new ones too, that are still there.
+# Files of the checkout, new ones too, that are still there and ours.
 files() {  # PATTERN...
-  git ls-files -co --exclude-standard -- "$@" | while read -r file; do
+  git ls-files -co --exclude-standard -- "$@" ':!third_party' | while read -r file; do
     [[ ! -e $file ]] || echo "$file"
   done
 }

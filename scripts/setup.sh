@@ -27,7 +27,7 @@ PYTHON_PACKAGES=(python3 python3-venv)
 LINT_PACKAGES=(git shellcheck)
 TIDY_PACKAGES=(clang-tidy)
 IMAGE_PACKAGES=(buildah mmdebstrap)
-KUBE_PACKAGES=(containernetworking-plugins etcd-server gcc iproute2 jq libc6-dev openssl runc)
+KUBE_PACKAGES=(containernetworking-plugins etcd-server gcc iproute2 iptables jq libc6-dev openssl podman runc)
 BROWSER_PACKAGES=(chromium fonts-inter fonts-noto-core nodejs npm prometheus)
 
 say() { echo "setup: $*"; }

@@ -40,7 +40,10 @@ done
 mapfile -t packages < <(for library in $libraries; do
   dpkg-query -S "$(realpath "$library")" 2>/dev/null || dpkg-query -S "*/${library##*/}"
 done | cut -d: -f1 | sort -u)
-for package in "${packages[@]}"; do
+# Inside libspin_kernels.so: abseil and libstdc++ out of Debian's archives, and the CUDA runtime.
+mapfile -t static < <(dpkg-query -W -f '${Package}\n' libabsl-dev "libstdc++-$(gcc -dumpversion)-dev")
+cuda=$(sed -n 's/^set(CMAKE_CUDA_COMPILER_VERSION "\(.*\)")/\1/p' "$build"/CMakeFiles/*/CMakeCUDACompiler.cmake 2>/dev/null || true)
+for package in "${packages[@]}" "${static[@]}"; do
   install -D -m 644 "/usr/share/doc/$package/copyright" "$out/usr/share/doc/$package/copyright"
 done
 {
@@ -53,13 +56,20 @@ done
   {"SPDXID": "SPDXRef-spin", "name": "spin", "versionInfo": "$version", "downloadLocation": "NOASSERTION", "licenseDeclared": "Apache-2.0", "filesAnalyzed": false}
 JSON
   # shellcheck disable=SC2016  # dpkg-query's own variables
-  dpkg-query -W -f '${Package} ${Version} ${Architecture} ${source:Package}\n' "${packages[@]}" | awk '{
+  dpkg-query -W -f '${Package} ${Version} ${Architecture} ${source:Package}\n' "${packages[@]}" "${static[@]}" | awk '{
     id = $1; gsub(/[^A-Za-z0-9.-]/, "-", id)
     printf ",  {\"SPDXID\": \"SPDXRef-deb-%s\", \"name\": \"%s\", \"versionInfo\": \"%s\", \"supplier\": \"Organization: Debian\", \"sourceInfo\": \"built from %s\", \"downloadLocation\": \"NOASSERTION\", \"filesAnalyzed\": false, \"externalRefs\": [{\"referenceCategory\": \"PACKAGE-MANAGER\", \"referenceType\": \"purl\", \"referenceLocator\": \"pkg:deb/debian/%s@%s?arch=%s\"}]}\n", id, $1, $2, $4, $1, $2, $3 }'
+  [[ -z $cuda ]] || cat <<JSON
+,  {"SPDXID": "SPDXRef-cuda-runtime", "name": "cuda-runtime", "versionInfo": "$cuda", "supplier": "Organization: NVIDIA", "licenseComments": "NVIDIA CUDA Toolkit EULA", "downloadLocation": "NOASSERTION", "filesAnalyzed": false}
+JSON
   echo ' ], "relationships": ['
-  printf '%s\n' "${packages[@]}" | awk '{
-    id = $1; gsub(/[^A-Za-z0-9.-]/, "-", id)
-    printf "%s  {\"spdxElementId\": \"SPDXRef-spin\", \"relationshipType\": \"DYNAMIC_LINK\", \"relatedSpdxElement\": \"SPDXRef-deb-%s\"}\n", (NR > 1 ? "," : " "), id }'
+  {
+    printf 'DYNAMIC_LINK deb-%s\n' "${packages[@]}"
+    printf 'STATIC_LINK deb-%s\n' "${static[@]}"
+    [[ -z $cuda ]] || echo STATIC_LINK cuda-runtime
+  } | awk '{
+    gsub(/[^A-Za-z0-9.-]/, "-", $2)
+    printf "%s  {\"spdxElementId\": \"SPDXRef-spin\", \"relationshipType\": \"%s\", \"relatedSpdxElement\": \"SPDXRef-%s\"}\n", (NR > 1 ? "," : " "), $1, $2 }'
   echo ']}'
 } >"$out/usr/share/spin/sbom.spdx.json"
 

@@ -198,3 +198,10 @@ def test_library_exports_what_the_header_declares_and_nothing_else():
     listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
     exported = {line.split()[-1].split("@")[0] for line in listed.splitlines() if line.split()[-2] != "A"}
     assert exported == declared
+
+
+def test_library_needs_glibc_and_libgcc_only_and_can_be_loaded_late():
+    dynamic = subprocess.run(["readelf", "-d", LIBRARY], capture_output=True, text=True, check=True).stdout
+    needed = {name.split(".so")[0] for name in re.findall(r"NEEDED.*\[(.+)\]", dynamic)}
+    assert needed <= {"libc", "libm", "libgcc_s", "ld-linux-x86-64"}
+    assert "STATIC_TLS" not in dynamic  # dlopen would find no room for it

@@ -5,6 +5,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -29,6 +30,11 @@ def eventually(what, within=60.0, every=0.25):
     raise AssertionError(f"not within {within} s: {what.__name__}; last: {problem}")
 
 
+def predicted_rows(log) -> int:
+    """How many rows scored fewer blocks than there are, by a list from the sidecar."""
+    return sum(int(kept) < int(all_) for kept, all_ in re.findall(r"scored (\d+) of (\d+) blocks \(none\)", log))
+
+
 class Kubernetes:
     """The API, and kubectl and Helm for it. `start(node=False)` has no node: enough for admission and Helm."""
 
@@ -42,8 +48,10 @@ class Kubernetes:
     def start(self, node=True, api_arguments=""):
         for script in ("apiserver.sh", *(("controllers.sh", "node.sh") if node else ())):
             self.parts.insert(0, script)
-            with open(f"{self.state}-{script}.log", "w", encoding="utf-8") as log:  # a pipe would be kept open by what it starts
-                subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=True, stdout=log, stderr=log)
+            log = self.state / f"{script}.log"
+            with open(log, "w", encoding="utf-8") as out:  # a pipe would be kept open by what it starts
+                result = subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=False, stdout=out, stderr=out)
+            assert result.returncode == 0, f"{script}: {log.read_text()[-2000:]}"
         return self
 
     def stop(self):

@@ -5,10 +5,11 @@
 import pathlib
 import re
 import shutil
+import subprocess
 import zlib
 
 import pytest
-from cluster import ROOT, Kubernetes, make_images
+from cluster import OTHER_IMAGE, ROOT, Kubernetes, make_images
 
 CHART = ROOT / "helm" / "spin"
 
@@ -26,6 +27,7 @@ def kube():
         kubernetes.stop()
         shutil.rmtree(kubernetes.state, ignore_errors=True)
         shutil.rmtree(kubernetes.images, ignore_errors=True)
+        subprocess.run(["buildah", "rmi", OTHER_IMAGE], check=False, capture_output=True)
 
 
 @pytest.fixture

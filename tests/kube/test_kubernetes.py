@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 import yaml
-from cluster import IMAGE, OTHER_IMAGE, ROOT, Kubernetes, environment, eventually
+from cluster import IMAGE, OTHER_IMAGE, ROOT, Kubernetes, environment, eventually, predicted_rows
 
 ON_DEVICE = "extraArgs={--device=cpu,--slab-bytes=8MiB}"  # a pretended GPU has no CUDA
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -31,11 +31,6 @@ def engine_pod(name="engine", steps="0", annotations=(), claims=None, user=65532
         pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": claims}]
         pod["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
     return pod
-
-
-def predicted_rows(log) -> int:
-    """How many rows scored fewer blocks than there are, by a list from the sidecar."""
-    return sum(int(kept) < int(all_) for kept, all_ in re.findall(r"scored (\d+) of (\d+) blocks \(none\)", log))
 
 
 def assert_engine_gets_lists(kube, namespace, pod, more_than=0):
@@ -229,7 +224,7 @@ def test_kustomize_component(kube, namespace):
     assert_engine_gets_lists(kube, namespace, name)
 
 
-def test_prometheus_scrapes_the_pod_as_the_podmonitor_says(kube, namespace, install, tmp_path):
+def test_prometheus_scrapes_the_pod_with_the_operator_and_without(kube, namespace, install, tmp_path):
     install("4", namespace, "a")
     monitor = kube.get("-n", namespace, "podmonitor", "a-spin")["spec"]
     endpoint, label = monitor["podMetricsEndpoints"][0], next(iter(monitor["selector"]["matchLabels"]))
@@ -240,17 +235,20 @@ def test_prometheus_scrapes_the_pod_as_the_podmonitor_says(kube, namespace, inst
                {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
                {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
                {"source_labels": ["__meta_kubernetes_pod_container_name"], "target_label": "container"}]
-    config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [{"job_name": f"{namespace}/a-spin", "metrics_path": endpoint["path"], "relabel_configs": relabel,
-              "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": f"{kube.state}/kubeconfig", "namespaces": {"names": [namespace]}}]}]}
+    without_operator = yaml.safe_load((ROOT / "deploy" / "monitoring" / "prometheus.yaml").read_text())["scrape_configs"]
+    jobs = [{"job_name": "operator", "metrics_path": endpoint["path"], "relabel_configs": relabel}, *without_operator]
+    discovery = [{"role": "pod", "kubeconfig_file": f"{kube.state}/kubeconfig", "namespaces": {"names": [namespace]}}]
+    config = {"global": {"scrape_interval": "1s"}, "scrape_configs": [{**job, "kubernetes_sd_configs": discovery} for job in jobs]}
     (tmp_path / "prometheus.json").write_text(json.dumps(config))
     prometheus = subprocess.Popen(["prometheus", f"--config.file={tmp_path}/prometheus.json", f"--storage.tsdb.path={tmp_path}/data", "--web.listen-address=127.0.0.1:19490"],
                                   env=kube.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         def scraped():
             reply = urllib.request.urlopen("http://127.0.0.1:19490/api/v1/query?query=spin_steps_total", timeout=2)
-            return json.load(reply)["data"]["result"]
-        (series,) = eventually(scraped)
-        assert (series["metric"]["namespace"], series["metric"]["pod"], series["metric"]["container"]) == (namespace, name, "spin")
+            by_job = {series["metric"]["job"]: series["metric"] for series in json.load(reply)["data"]["result"]}
+            return len(by_job) == 2 and by_job
+        for labels in eventually(scraped).values():
+            assert (labels["namespace"], labels["pod"], labels["container"]) == (namespace, name, "spin")
     finally:
         prometheus.terminate()
         prometheus.wait()

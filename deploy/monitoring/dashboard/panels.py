@@ -67,8 +67,9 @@ def graph(title, unit, queries, description, nothing="Nothing yet", size=(8, 8),
 
 def table(title, queries, description, columns, nothing="Nothing yet", size=(12, 9), key=("layer",), sort=None):
     """Instant values side by side. `columns` are (field, title, unit, extra override properties); `key` are the labels that join the queries."""
-    hidden = {"Time": True, **{f"Time {n}": True for n in range(1, len(queries) + 1)}}
     renames = {field: shown for field, shown, _, _ in columns}
+    values = [f"Value #{chr(ord('A') + n)}" for n in range(len(queries))]
+    hidden = {"Time": True, **{f"Time {n}": True for n in range(1, len(queries) + 1)}, **{value: True for value in values if value not in renames}}
     overrides = [override(shown, **({"unit": unit} if unit else {}), **more) for _, shown, unit, more in columns if unit or more]
     return {
         "type": "table", "title": title, "description": description, "datasource": DATASOURCE, "size": size,

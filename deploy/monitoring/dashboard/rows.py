@@ -31,10 +31,21 @@ SPARSITY = f"1 - {share(SCORED, CONSIDERED)}"
 STEPS = rate("spin_steps_total")
 OWN = f"({rate('spin_predict_duration_seconds_sum')} + {rate('spin_observe_duration_seconds_sum')})"
 SAVED = f"({CONSIDERED} - {SCORED}) * $scan_ns * 1e-9"
-FOR_AUDITS = f"({rate('spin_audit_blocks_total', window=AUDITS)} - {rate('spin_audit_list_blocks_total', window=AUDITS)})"
-LEFT_OUT = f"({rate('spin_blocks_considered_total', window=AUDITS)} - {rate('spin_blocks_selected_total', window=AUDITS)})"
 EXPLORED = 'source="explored"'
-SECOND_LOOKS = f"({rate('spin_blocks_selected_total', EXPLORED, window=AUDITS)} + {FOR_AUDITS})"
+
+
+def for_audits(by=""):
+    """Blocks that were scored for no other reason than an audit."""
+    return f"({rate('spin_audit_blocks_total', by=by, window=AUDITS)} - {rate('spin_audit_list_blocks_total', by=by, window=AUDITS)})"
+
+
+def age(by=""):
+    """Steps since a block that predictions leave out was last scored, on average and at most: 1 / its chance of a second look in a step."""
+    left_out = f"({rate('spin_blocks_considered_total', by=by, window=AUDITS)} - {rate('spin_blocks_selected_total', by=by, window=AUDITS)})"
+    second_looks = f"({rate('spin_blocks_selected_total', EXPLORED, by=by, window=AUDITS)} + {for_audits(by)})"
+    return share(f"({left_out} + {second_looks})", second_looks)
+
+
 MISS = share(rate("spin_audit_missed_slots_total", window=AUDITS), rate("spin_audit_topk_slots_total", window=AUDITS))
 ROWS_BEGUN = rate("spin_rows_total", scope=PODS)
 DOUBTS = rate("spin_fallback_rows_total", 'reason!="cold"', scope=PODS)
@@ -157,11 +168,12 @@ QUALITY = [
           [("{{kind}}", f"60 * {rate('spin_budget_changes_total', by='kind', window=AUDITS)}")],
           "Changes a minute that spind made itself. A fallback is a return to more blocks because misses had jumped; many of them mean that the load changes faster than audits can follow.",
           "No model yet", (8, 8), at_least=1, overrides=[override("fallback", color=RED)]),
-    graph("What audits cost", "percentunit", [("blocks for audits alone", share(FOR_AUDITS, rate("spin_blocks_considered_total", window=AUDITS)))],
+    graph("What audits cost", "percentunit", [("blocks for audits alone", share(for_audits(), rate("spin_blocks_considered_total", window=AUDITS)))],
           "Blocks that were scored only because a step was audited, as a share of all blocks of all steps. --audit-every sets it.", "No audit yet", (8, 8), at_least=0.01),
-    graph("Steps until a block is seen again", "short", [("steps", share(f"({LEFT_OUT} + {SECOND_LOOKS})", SECOND_LOOKS))],
-          "Staleness: how many steps a block that predictions leave out waits, on average, until exploration or an audit scores it. Shorter where the prediction takes it back earlier.",
-          "Nothing is explored or audited", (8, 8)),
+    graph("Age of what is left out, at most", "short", [("all layers", age()), ("worst layer", f"max({age('layer')})")],
+          "Staleness, in decode steps: how old the last score of a block that predictions leave out is, on average and at most. A bound, not a measurement: in each step exploration and audits score such a block with a chance p, "
+          "so its score is 1/p steps old, or younger where the prediction took it back in between. More exploration or more audits lower it; times ITL it is seconds.",
+          "Nothing is explored or audited", (8, 8), overrides=[override("worst layer", color=ORANGE, dash=True, fill=0)]),
 ]
 
 COST = [
@@ -221,11 +233,11 @@ PROCESS = [
     table("Versions", [("version", f"max by (pod, version) (spin_build_info{{{PODS}}})"),
                        ("start", f"max by (pod, version) (process_start_time_seconds{{{PODS}}} * 1000 * on (job, instance) group_left (version) spin_build_info{{{PODS}}})")],
           "What runs where, and since when.",
-          [("pod", "Pod", None, {}), ("version", "Version", None, {}), ("Value #B", "Started", "dateTimeFromNow", {})], size=(8, 8), key=("pod", "version"), nothing="No spind"),
+          [("pod", "Pod", None, {}), ("version", "Version", None, {"width": 80}), ("Value #B", "Started", "dateTimeFromNow", {"width": 120})], size=(8, 8), key=("pod", "version"), nothing="No spind"),
     graph("Memory", "bytes", [("{{pod}}", f"sum by (pod) (process_resident_memory_bytes{{{PODS}}} and on (job, instance) spin_build_info)")],
           "Resident memory of spind, the touched part of a CPU slab included.", "No spind"),
     graph("CPU", "short", [("{{pod}}", f"sum by (pod) (rate(process_cpu_seconds_total{{{PODS}}}{R}) and on (job, instance) spin_build_info)")],
-          "Cores that spind uses.", "No spind", decimals=3),
+          "Cores that spind uses.", "No spind", decimals=3, at_least=0.01),
 ]
 
 ROWS = [
