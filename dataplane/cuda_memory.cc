@@ -119,8 +119,13 @@ CudaMemory::Allocation::~Allocation() {
 }
 
 absl::StatusOr<CudaIpcHandle> ExportCudaMemory(const void* memory) {
+  cudaPointerAttributes attributes;
+  const bool known = cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
+                     attributes.type == cudaMemoryTypeDevice;
+  // The driver answers for the memory of the current device only.
+  const kernels::UseCudaDevice use(known ? attributes.device : 0);
   const auto address = reinterpret_cast<CUdeviceptr>(memory);
-  const std::byte* const base = AllocationOf(address);
+  const std::byte* const base = known ? AllocationOf(address) : nullptr;
   if (base == nullptr || !IsShareable(address)) {
     return WithFault(ShareFault::kNotShareable,
                      absl::InvalidArgumentError(

@@ -300,7 +300,8 @@ constexpr Variant InRegisters(int32_t max_rows) {
 // In the order of preference: as long as all rows find room at once, many threads shorten the wait
 // for each.
 template <typename T>
-constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 2>(2 * kMultiprocessors),
+constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 1>(kMultiprocessors),
+                                 InRegisters<T, 512, 4, 2>(2 * kMultiprocessors),
                                  InRegisters<T, 256, 8, 4>(INT32_MAX),
                                  InRegisters<T, 1024, 8, 1>(kMultiprocessors),
                                  InRegisters<T, 512, 16, 2>(INT32_MAX),

@@ -24,18 +24,19 @@ bool ThreadHasContext() {
 }  // namespace
 
 UseCudaDevice::UseCudaDevice(int ordinal) {
-  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
-  error_ = cudaGetDevice(&caller_);
-  if (error_ != cudaSuccess) return;
+  // Asked first: what comes after may make a context on the device that is current so far.
   const bool had_context = ThreadHasContext();
-  if (caller_ == ordinal && had_context) return;
-  error_ = cudaSetDevice(ordinal);
-  restore_ = error_ == cudaSuccess && had_context;
+  error_ = cudaGetDevice(&caller_);
+  if (error_ == cudaSuccess && !(caller_ == ordinal && had_context)) {
+    error_ = cudaSetDevice(ordinal);
+    restore_ = error_ == cudaSuccess && had_context;
+  }
+  (void)cudaThreadExchangeStreamCaptureMode(&mode_);
 }
 
 UseCudaDevice::~UseCudaDevice() {
-  if (restore_) (void)cudaSetDevice(caller_);
   (void)cudaThreadExchangeStreamCaptureMode(&mode_);
+  if (restore_) (void)cudaSetDevice(caller_);
 }
 
 }  // namespace spin::kernels

@@ -41,6 +41,15 @@ TEST_F(CudaMemoryTest, ViewsIntoOneAllocationLeadToTheirOwnBytes) {
   EXPECT_EQ((*CudaMemory::Open(uuid_, *handle, 4096))->data(), memory->data() + 4096);
 }
 
+TEST_F(CudaMemoryTest, MemoryOfAGpuThatIsNotCurrentIsShared) {
+  const auto devices = *kernels::ListCudaDevices();
+  if (devices.size() < 2) GTEST_SKIP() << "there is one GPU only";
+  const auto memory = *CudaMemory::Allocate(devices[1].uuid, 1 << 20);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  const auto handle = ExportCudaMemory(memory->data());
+  EXPECT_TRUE(handle.ok()) << handle.status();
+}
+
 TEST_F(CudaMemoryTest, PoolMemoryIsNotShareable) {
   void* memory = nullptr;
   ASSERT_EQ(cudaMallocAsync(&memory, 1 << 20, nullptr), cudaSuccess);
