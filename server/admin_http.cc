@@ -60,18 +60,15 @@ void Knock(int port) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
-int Probe(mg_connection* connection, const std::function<bool()>& good) {
+int Probe(mg_connection* connection, bool ok) {
   if (const int code = RefuseMethod(connection)) return code;
-  const bool ok = good();
   return Reply(connection, ok ? 200 : 503, "text/plain", ok ? "ok\n" : "not yet\n");
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
-    const std::string& address, std::vector<std::shared_ptr<prometheus::Collectable>> metrics,
-    Probes probes) {
-  std::unique_ptr<AdminHttp> http(new AdminHttp(std::move(metrics), std::move(probes)));
+absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(const std::string& address) {
+  std::unique_ptr<AdminHttp> http(new AdminHttp);
   // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how
   // long.
   const char* options[] = {"listening_ports",
@@ -112,9 +109,21 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(
   return http;
 }
 
-AdminHttp::AdminHttp(std::vector<std::shared_ptr<prometheus::Collectable>> metrics, Probes probes)
-    : metrics_(std::move(metrics)), probes_(std::move(probes)) {
-  mg_init_library(0);
+AdminHttp::AdminHttp() { mg_init_library(0); }
+
+void AdminHttp::Show(Pages pages) {
+  absl::MutexLock lock(&mutex_);
+  pages_ = std::move(pages);
+}
+
+void AdminHttp::Hide() {
+  absl::MutexLock lock(&mutex_);
+  pages_.reset();
+}
+
+bool AdminHttp::Holds(std::function<bool()> Pages::*probe) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  return pages_.has_value() && ((*pages_).*probe)();
 }
 
 AdminHttp::~AdminHttp() {
@@ -133,27 +142,38 @@ AdminHttp::~AdminHttp() {
 
 int AdminHttp::OnMetrics(mg_connection* connection, void* self) {
   if (const int code = RefuseMethod(connection)) return code;
+  auto* http = static_cast<AdminHttp*>(self);
   std::vector<prometheus::MetricFamily> families;
-  for (const auto& source : static_cast<AdminHttp*>(self)->metrics_) {
-    std::vector<prometheus::MetricFamily> part = source->Collect();
-    std::move(part.begin(), part.end(), std::back_inserter(families));
+  {
+    absl::ReaderMutexLock lock(&http->mutex_);
+    if (!http->pages_.has_value()) return Probe(connection, false);
+    for (const auto& source : http->pages_->metrics) {
+      std::vector<prometheus::MetricFamily> part = source->Collect();
+      std::move(part.begin(), part.end(), std::back_inserter(families));
+    }
   }
   return Reply(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
                prometheus::TextSerializer().Serialize(families));
 }
 
 int AdminHttp::OnLive(mg_connection* connection, void* self) {
-  return Probe(connection, static_cast<AdminHttp*>(self)->probes_.live);
+  return Probe(connection, static_cast<AdminHttp*>(self)->Holds(&Pages::live));
 }
 
 int AdminHttp::OnStarted(mg_connection* connection, void* self) {
-  return Probe(connection, static_cast<AdminHttp*>(self)->probes_.started);
+  return Probe(connection, static_cast<AdminHttp*>(self)->Holds(&Pages::started));
 }
 
 int AdminHttp::OnStatusJson(mg_connection* connection, void* self) {
   if (const int code = RefuseMethod(connection)) return code;
-  return Reply(connection, 200, "application/json",
-               static_cast<AdminHttp*>(self)->probes_.status_json());
+  auto* http = static_cast<AdminHttp*>(self);
+  std::string json;
+  {
+    absl::ReaderMutexLock lock(&http->mutex_);
+    if (!http->pages_.has_value()) return Probe(connection, false);
+    json = http->pages_->status_json();
+  }
+  return Reply(connection, 200, "application/json", json);
 }
 
 int AdminHttp::OnPageOrNothing(mg_connection* connection, void*) {

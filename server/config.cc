@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "policy_file/policy_file.h"
+#include "server/start_failure.h"
 #include "server/version.h"
 
 namespace spin::server {
@@ -64,11 +65,6 @@ void AddServing(CLI::App& app, Config& config) {
           "--allow-uids", [&config](const std::string& text) { config.allow_uids = Uids(text); },
           "Users who may connect, such as 0,1000 (default: spind's own and root)")
       ->envname("SPIND_ALLOW_UIDS");
-  group
-      ->add_option("--admin-address", config.admin_address,
-                   "HOST:PORT of /metrics, the probes and the status page; port 0 takes a free one")
-      ->envname("SPIND_ADMIN_ADDRESS")
-      ->capture_default_str();
   group->add_option("--step-queue", config.step_queue, "Steps that may wait")
       ->envname("SPIND_STEP_QUEUE")
       ->check(CLI::Range(1, 65536))
@@ -77,6 +73,24 @@ void AddServing(CLI::App& app, Config& config) {
       ->envname("SPIND_CONTROL_QUEUE")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
+}
+
+// What is needed even where nothing else can be read.
+void AddAdmin(CLI::App& app, Config& config) {
+  auto* group = app.add_option_group("Admin port");
+  group
+      ->add_option("--admin-address", config.admin_address,
+                   "HOST:PORT of /metrics, the probes and the status page; port 0 takes a free one")
+      ->envname("SPIND_ADMIN_ADDRESS")
+      ->capture_default_str();
+  group
+      ->add_flag(
+          "--stay-up,!--no-stay-up", config.stay_up,
+          "Where spind cannot serve, do not exit: tell why in the log and on the admin port, "
+          "and serve as soon as that has passed. For pods, whose engine starts after spind; "
+          "not in a config file")
+      ->envname("SPIND_STAY_UP")
+      ->configurable(false);
 }
 
 void AddMemory(CLI::App& app, Config& config) {
@@ -218,8 +232,9 @@ std::vector<std::string> EnvironmentAndFlags(const CLI::App& app, int argc, char
   return args;
 }
 
-// Reads everything but the policy file into `config`, whose values are the defaults.
-std::optional<int> ParseInto(int argc, char** argv, Config& config) {
+// Reads everything but the policy file into `config`, whose values are the defaults. False after
+// --help or --version, which have been answered.
+absl::StatusOr<bool> ParseInto(int argc, char** argv, Config& config) {
   int64_t wait_ms = absl::ToInt64Milliseconds(config.wait_limit);
   int64_t quarantine_ms = absl::ToInt64Milliseconds(config.quarantine);
   CLI::App app(
@@ -232,20 +247,21 @@ std::optional<int> ParseInto(int argc, char** argv, Config& config) {
   app.allow_config_extras(CLI::config_extras_mode::error);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   AddServing(app, config);
+  AddAdmin(app, config);
   AddMemory(app, config);
   AddPolicy(app, config);
   AddOperations(app, config, wait_ms, quarantine_ms);
   try {
     app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    std::fprintf(stderr, "spind: %s (see spind --help)\n", error.what());
-    return 2;
+    if (error.get_exit_code() != 0) return absl::InvalidArgumentError(error.what());
+    app.exit(error);
+    return false;
   }
   config.wait_limit = absl::Milliseconds(wait_ms);
   config.quarantine = absl::Milliseconds(quarantine_ms);
   if (config.allow_uids.empty()) config.allow_uids = {getuid(), 0};
-  return std::nullopt;
+  return true;
 }
 
 absl::Status CheckTogether(const Policy& policy) {
@@ -257,29 +273,59 @@ absl::Status CheckTogether(const Policy& policy) {
                                                  policy.max_sparsity));
 }
 
+// All of it, the policy file between two readings of the flags, which win over it.
+absl::StatusOr<bool> ReadInto(int argc, char** argv, Config& config) {
+  const auto go_on = ParseInto(argc, argv, config);
+  if (!go_on.ok()) return FailedStart(StartPart::kConfig, go_on.status());
+  if (!*go_on) return false;
+  if (!config.policy_file.empty()) {
+    const absl::StatusOr<v1::Policy> file = policy_file::Read(config.policy_file);
+    if (!file.ok()) {
+      return FailedStart(StartPart::kPolicy, absl::InvalidArgumentError(absl::StrCat(
+                                                 "--policy: ", file.status().message())));
+    }
+    config = Config();
+    ApplyPolicy(*file, &config.policy);
+    const auto again = ParseInto(argc, argv, config);
+    if (!again.ok()) return FailedStart(StartPart::kConfig, again.status());
+  }
+  const absl::Status together = CheckTogether(config.policy);
+  if (!together.ok()) return FailedStart(StartPart::kConfig, together);
+  return true;
+}
+
+// What a spind that must stay up needs, where the rest cannot be read; nothing if it need not.
+std::optional<Config> ReadStayUp(int argc, char** argv) {
+  Config config;
+  CLI::App app;
+  app.set_help_flag();  // answered before, or the mistake of another flag
+  app.allow_extras();
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddAdmin(app, config);
+  app.add_option_group("Log")
+      ->add_option("--log-format", config.log_format)
+      ->envname("SPIND_LOG_FORMAT");
+  try {
+    app.parse(EnvironmentAndFlags(app, argc, argv));
+  } catch (const CLI::ParseError&) {
+    return std::nullopt;
+  }
+  if (!config.stay_up) return std::nullopt;
+  return config;
+}
+
 }  // namespace
 
 ConfigOrExit ReadConfig(int argc, char** argv) {
   Config config;
-  std::optional<int> exit_code = ParseInto(argc, argv, config);
-  if (exit_code.has_value()) return {std::nullopt, *exit_code};
-  absl::Status status;
-  if (!config.policy_file.empty()) {
-    const absl::StatusOr<v1::Policy> file = policy_file::Read(config.policy_file);
-    status = file.status();
-    if (status.ok()) {
-      config = Config();
-      ApplyPolicy(*file, &config.policy);
-      exit_code = ParseInto(argc, argv, config);  // again: flags win over the file
-      if (exit_code.has_value()) return {std::nullopt, *exit_code};
-    } else {
-      status = absl::InvalidArgumentError(absl::StrCat("--policy: ", status.message()));
-    }
-  }
-  status.Update(CheckTogether(config.policy));
-  if (status.ok()) return {std::move(config), 0};
-  std::fprintf(stderr, "spind: %s (see spind --help)\n", std::string(status.message()).c_str());
-  return {std::nullopt, 2};
+  const absl::StatusOr<bool> go_on = ReadInto(argc, argv, config);
+  if (go_on.ok() && *go_on) return {std::move(config), 0, absl::OkStatus()};
+  if (go_on.ok()) return {std::nullopt, 0, absl::OkStatus()};
+  std::optional<Config> stay_up = ReadStayUp(argc, argv);
+  if (stay_up.has_value()) return {std::move(stay_up), 0, go_on.status()};
+  std::fprintf(stderr, "spind: %s (see spind --help)\n",
+               std::string(go_on.status().message()).c_str());
+  return {std::nullopt, 2, go_on.status()};
 }
 
 }  // namespace spin::server

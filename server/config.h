@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "kernels/geometry.h"
 #include "server/policy.h"
@@ -22,6 +23,7 @@ struct Config {
   uint64_t slab_bytes = 256 << 20;
   std::string shm_dir = "/dev/shm";
   std::string admin_address = "127.0.0.1:9464";
+  bool stay_up = false;           // where it cannot serve: tell so, and do not exit
   std::vector<uid_t> allow_uids;  // default: spind's own user and root
   std::string policy_file;        // whose values are the defaults of the policy's flags
   Policy policy;
@@ -35,10 +37,13 @@ struct Config {
 };
 
 // The config, or the exit code with which to leave at once: 0 after --help or --version, 2 after a
-// mistake, which has been explained on stderr in one sentence.
+// mistake, which has been explained on stderr in one sentence. A spind that must stay up gets both
+// a mistake, as server/start_failure.h has them, and a config in which only stay_up, the admin
+// address and the log's format were read.
 struct ConfigOrExit {
   std::optional<Config> config;
   int exit_code = 0;
+  absl::Status mistake;
 };
 ConfigOrExit ReadConfig(int argc, char** argv);
 

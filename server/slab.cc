@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -18,6 +19,7 @@
 #include "absl/time/clock.h"
 #include "dataplane/shared_memory.h"
 #include "dataplane/slab_header.h"
+#include "server/memory_limit.h"
 
 namespace spin::server {
 namespace {
@@ -34,6 +36,9 @@ constexpr absl::Duration kMemoryPatience = absl::Seconds(3);
 // Sessions of many requests need the most scratch memory: about a 64th of what their state takes.
 constexpr uint64_t kScratchShare = 64;
 constexpr uint64_t kMinScratchBytes = 16 << 20;
+
+// What spind takes beside slab and scratch memory, at least.
+constexpr uint64_t kOwnBytes = 16 << 20;
 
 constexpr uint64_t RoundDown(uint64_t bytes) {
   return bytes / dataplane::kSlabAlignment * dataplane::kSlabAlignment;
@@ -67,7 +72,26 @@ bool CouldEverHold(const std::string& directory, uint64_t bytes) {
   return statvfs(directory.c_str(), &info) == 0 && uint64_t{info.f_blocks} * info.f_frsize >= bytes;
 }
 
+// The scratch memory that goes with a slab.
+uint64_t ScratchFor(uint64_t slab_bytes) {
+  return std::max(RoundDown(slab_bytes / kScratchShare), kMinScratchBytes);
+}
+
+// Shared memory counts for the container of spind, and the kernel would kill spind for it in the
+// middle of the start, without a word.
+absl::Status CheckMemoryLimit(uint64_t bytes) {
+  const std::optional<uint64_t> limit = MemoryLimit();
+  const uint64_t needed = bytes + ScratchFor(bytes) + kOwnBytes;
+  if (!limit.has_value() || needed <= *limit) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no room for a slab of ", bytes, " bytes within the memory limit of ", *limit,
+                   " bytes, which must be at least ", needed,
+                   ": raise the limit, or ask for less with --slab-bytes"));
+}
+
 MadeMemory MakeShared(const std::string& directory, uint64_t bytes, v1::SlabHandle* handle) {
+  const absl::Status within_limit = CheckMemoryLimit(bytes);
+  if (!within_limit.ok()) return within_limit;
   dataplane::RemoveAbandoned(directory, kFilePrefix);
   const std::string path =
       absl::StrFormat("%s/%s%d-%016x", directory, kFilePrefix, getpid(), handle->epoch());
@@ -112,7 +136,7 @@ absl::StatusOr<std::unique_ptr<Slab>> Slab::Create(kernels::Device* device,
                           ? MakeShared(directory, bytes, &handle)
                           : MakeOnGpu(device->uuid(), bytes, &handle);
   if (!memory.ok()) return memory.status();
-  const uint64_t scratch_bytes = std::max(RoundDown(bytes / kScratchShare), kMinScratchBytes);
+  const uint64_t scratch_bytes = ScratchFor(bytes);
   auto scratch = device->Allocate(static_cast<int64_t>(scratch_bytes));
   if (!scratch.ok()) return scratch.status();
   const auto stream = device->MakeStream();

@@ -22,7 +22,8 @@ class Slab {
  public:
   // Makes a slab with a fresh epoch on `device`: in a file of POSIX shared memory in `directory`
   // (CPU), after removing what killed predecessors left there, or in device memory.
-  // RESOURCE_EXHAUSTED if there is no room, even after a few seconds. The device must outlive it.
+  // RESOURCE_EXHAUSTED if there is no room, even after a few seconds, or never within the memory
+  // limit of the container. The device must outlive it.
   static absl::StatusOr<std::unique_ptr<Slab>> Create(kernels::Device* device,
                                                       const std::string& directory, uint64_t bytes);
 

@@ -18,6 +18,7 @@
 #include "kernels/cuda_device.h"
 #include "server/codec.h"
 #include "server/process_metrics.h"
+#include "server/start_failure.h"
 #include "server/status_page.h"
 #include "server/validate.h"
 #include "server/version.h"
@@ -66,24 +67,26 @@ std::unique_ptr<grpc::Server> BuildServer(SpinService* service) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config) {
+absl::StatusOr<std::unique_ptr<Spind>> Spind::Start(const Config& config,
+                                                    std::shared_ptr<AdminHttp> admin) {
   auto lock = SocketLock::Take(config.socket);
-  if (!lock.ok()) return lock.status();
+  if (!lock.ok()) return FailedStart(StartPart::kSocket, lock.status());
   auto device = MakeDevice(config.device);
-  if (!device.ok()) return device.status();
+  if (!device.ok()) return FailedStart(StartPart::kDevice, device.status());
   auto slab = Slab::Create(device->get(), config.shm_dir, config.slab_bytes);
-  if (!slab.ok()) return slab.status();
+  if (!slab.ok()) return FailedStart(StartPart::kSlab, slab.status());
   auto executor = StepExecutor::Create(device->get(), config.wait_limit);
-  if (!executor.ok()) return executor.status();
+  if (!executor.ok()) return FailedStart(StartPart::kDevice, executor.status());
   std::unique_ptr<Spind> spind(new Spind(config, *std::move(lock), *std::move(device),
-                                         *std::move(slab), *std::move(executor)));
+                                         *std::move(slab), *std::move(executor), std::move(admin)));
   const absl::Status serving = spind->Serve(config);
   if (!serving.ok()) return serving;
   return spind;
 }
 
 Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-             std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor)
+             std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor,
+             std::shared_ptr<AdminHttp> admin)
     : started_at_(absl::Now()),
       lock_(std::move(lock)),
       device_(std::move(device)),
@@ -94,24 +97,21 @@ Spind::Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Dev
       sessions_(&quarantine_),
       executor_(std::move(executor)),
       step_queue_("steps", config.step_queue),
-      control_queue_("control", config.control_queue) {}
+      control_queue_("control", config.control_queue),
+      admin_(std::move(admin)) {}
 
 absl::Status Spind::Serve(const Config& config) {
   auto peers = PeerWatcher::Create(
       {.on_hangup = [this](uint64_t connection) { sessions_.EndUnattached(connection); },
        .on_exit = [this](pid_t pid) { sessions_.EndProcess(pid); }});
-  if (!peers.ok()) return peers.status();
+  if (!peers.ok()) return FailedStart(StartPart::kSocket, peers.status());
   peers_ = *std::move(peers);
 
-  auto admin = AdminHttp::Start(
-      config.admin_address,
-      {registry_, std::make_shared<SessionMetrics>(&sessions_, [this] { return Gauges(); }),
-       std::make_shared<ProcessMetrics>()},
-      {.live = [this] { return Live(); },
-       .started = [this] { return serving_.load(); },
-       .status_json = [this] { return Status(); }});
-  if (!admin.ok()) return admin.status();
-  admin_ = *std::move(admin);
+  if (admin_ == nullptr) {
+    auto admin = AdminHttp::Start(config.admin_address);
+    if (!admin.ok()) return FailedStart(StartPart::kConfig, admin.status());
+    admin_ = *std::move(admin);
+  }
 
   service_ = std::make_unique<SpinService>(ServiceParts{.slab = slab_.get(),
                                                         .device = device_.get(),
@@ -125,13 +125,16 @@ absl::Status Spind::Serve(const Config& config) {
                                                         .server_info = [this] { return Info(); }},
                                            config.policy);
   server_ = BuildServer(service_.get());
-  if (server_ == nullptr) return absl::InternalError("gRPC did not start");
+  if (server_ == nullptr) {
+    return FailedStart(StartPart::kSocket, absl::InternalError("gRPC did not start"));
+  }
 
   auto listener = Listener::Start(config.socket, config.allow_uids, server_.get(), peers_.get());
-  if (!listener.ok()) return listener.status();
+  if (!listener.ok()) return FailedStart(StartPart::kSocket, listener.status());
   listener_ = *std::move(listener);
   budgets_ = std::make_unique<BudgetReviewer>(&sessions_, kReviewInterval);
   serving_.store(true);
+  admin_->Show(Pages());
   spdlog::info(
       "spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
       kVersion, config.socket, slab_->epoch(), std::string(device_->uuid()), slab_->bytes(),
@@ -139,15 +142,26 @@ absl::Status Spind::Serve(const Config& config) {
   return absl::OkStatus();
 }
 
+AdminHttp::Pages Spind::Pages() {
+  return {.metrics = {registry_,
+                      std::make_shared<SessionMetrics>(&sessions_, [this] { return Gauges(); }),
+                      std::make_shared<StartMetrics>(absl::OkStatus()),
+                      std::make_shared<ProcessMetrics>()},
+          .live = [this] { return Live(); },
+          .started = [this] { return serving_.load(); },
+          .status_json = [this] { return Status(); }};
+}
+
 Spind::~Spind() {
-  serving_.store(false);
+  const bool serving = serving_.exchange(false);
   budgets_.reset();
   listener_.reset();
   if (service_ != nullptr) service_->Drain();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   step_queue_.Stop();
   control_queue_.Stop();
-  admin_.reset();  // its handlers read the parts below
+  if (serving) admin_->Hide();  // its pages read the parts below
+  admin_.reset();
   server_.reset();
   peers_.reset();  // its callbacks end sessions
 }

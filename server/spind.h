@@ -35,8 +35,10 @@ namespace spin::server {
 class Spind {
  public:
   // Takes the socket's lock, reserves the slab, then serves. A failed start is one sentence that
-  // says what to do.
-  static absl::StatusOr<std::unique_ptr<Spind>> Start(const Config& config);
+  // says what to do, and leaves nothing behind; server/start_failure.h tells more of it. Shows its
+  // pages on `admin`, or opens the configured address if that is null.
+  static absl::StatusOr<std::unique_ptr<Spind>> Start(const Config& config,
+                                                      std::shared_ptr<AdminHttp> admin = nullptr);
 
   // Stops in order: refuses new work, ends sessions, finishes what runs. Bounded to a few seconds.
   ~Spind();
@@ -45,8 +47,10 @@ class Spind {
 
  private:
   Spind(const Config& config, SocketLock lock, std::unique_ptr<kernels::Device> device,
-        std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor);
+        std::unique_ptr<Slab> slab, std::unique_ptr<StepExecutor> executor,
+        std::shared_ptr<AdminHttp> admin);
   absl::Status Serve(const Config& config);
+  AdminHttp::Pages Pages();
   v1::ServerInfo Info() const;
   std::string Status() const;
   bool Live() const;
@@ -68,7 +72,7 @@ class Spind {
   std::unique_ptr<SpinService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> serving_ = false;
-  std::unique_ptr<AdminHttp> admin_;
+  std::shared_ptr<AdminHttp> admin_;
   std::unique_ptr<Listener> listener_;
 };
 

@@ -5,7 +5,10 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <nlohmann/json.hpp>
+
 #include "absl/strings/str_cat.h"
+#include "server/start_failure.h"
 #include "server/status_page_html.h"
 
 namespace spin::server {
@@ -28,6 +31,16 @@ std::string StatusJson(bool live, const v1::ListSessionsResponse& sessions,
                        const v1::WatchStatsResponse& stats) {
   return absl::StrCat("{\"live\":", live ? "true" : "false", ",\"list\":", Json(sessions),
                       ",\"stats\":", Json(stats), "}");
+}
+
+std::string StartFailureJson(const absl::Status& failure) {
+  const nlohmann::ordered_json json = {{"live", true},
+                                       {"startFailure",
+                                        {{"reason", std::string(NameOf(PartOf(failure)))},
+                                         {"message", std::string(failure.message())},
+                                         {"retries", MayPass(failure)}}}};
+  // A message may quote a flag of any bytes.
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace spin::server

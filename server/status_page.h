@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "spin/v1/session.pb.h"
 #include "spin/v1/stats.pb.h"
@@ -19,5 +20,10 @@ absl::string_view StatusPage();
 // the messages in their canonical JSON form (64-bit integers are strings), all fields present.
 std::string StatusJson(bool live, const v1::ListSessionsResponse& sessions,
                        const v1::WatchStatsResponse& stats);
+
+// The same of a spind that is up but does not serve: {"live": true, "startFailure": {"reason":
+// string, a value of the label of spin_start_failed; "message": string, one sentence; "retries":
+// bool, whether spind tries again by itself}}.
+std::string StartFailureJson(const absl::Status& failure);
 
 }  // namespace spin::server
