@@ -6,6 +6,7 @@
 traces (expected.py).
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -201,3 +202,24 @@ def mount_tmpfs(mounts):
         return pathlib.Path(folder)
 
     return mount
+
+
+@pytest.fixture
+def memory_limited():
+    """What to put in front of a command so that it has that memory limit: memory_limited(BYTES). Skips where control
+    groups cannot be made."""
+    mount = pathlib.Path("/sys/fs/cgroup")
+    root, limit = (mount / "memory", "memory.limit_in_bytes") if (mount / "memory").exists() else (mount, "memory.max")
+    group = root / f"spin-test-{os.getpid()}"
+
+    def limited(size: int) -> list[str]:
+        try:
+            group.mkdir()
+            (group / limit).write_text(str(size))
+        except OSError as error:
+            pytest.skip(f"cannot make a control group: {error}")
+        return ["sh", "-c", f'echo $$ >{group}/cgroup.procs && exec "$0" "$@"']
+
+    yield limited
+    with contextlib.suppress(OSError):
+        group.rmdir()

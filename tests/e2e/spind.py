@@ -29,18 +29,22 @@ def _slab_parent() -> str:
 
 
 class Spind:
-    """Starts on construction and waits until it serves; `flags` are added to its command line."""
+    """Starts on construction and waits until it serves, or tells why not; `flags` are added to its command line."""
 
     def __init__(self, binary: pathlib.Path, *flags: str, slab_bytes="16MiB", folder=None, shm_dir=None,
-                 uid=None, umask=-1):
+                 uid=None, umask=-1, serves=True, prefix=()):
         self.owned_folders, self.uid, self.umask = [], uid, umask
         self.folder = pathlib.Path(folder or self._make_folder(tempfile.gettempdir()))
         self.shm_dir = pathlib.Path(shm_dir or self._make_folder(_slab_parent()))
         self.socket = self.folder / "spind.sock"
-        self.command = [str(binary), "--socket", str(self.socket), "--admin-address", "127.0.0.1:0",
+        self.command = [*prefix, str(binary), "--socket", str(self.socket), "--admin-address", "127.0.0.1:0",
                         "--slab-bytes", str(slab_bytes), "--shm-dir", str(self.shm_dir), *flags]
         self.log_file = self.folder / "spind.log"
-        self.start()
+        if serves:
+            self.start()
+        else:
+            self.launch()
+            self.await_failure()
 
     def _make_folder(self, parent) -> str:
         folder = tempfile.mkdtemp(prefix="spin-", dir=parent)
@@ -63,12 +67,19 @@ class Spind:
                                             user=self.uid, group=self.uid, umask=self.umask)
 
     def await_serving(self):
-        def serving():
+        self._await_address(r"metrics at http://(\S+)/metrics")
+
+    def await_failure(self):
+        """Waits until it tells that it is up without serving (--stay-up)."""
+        self._await_address(r"not serving .*status at http://(\S+)/")
+
+    def _await_address(self, pattern):
+        def found():
             if self.process.poll() is not None:
                 raise RuntimeError(f"spind left with {self.process.returncode}: {self.log}")
-            return re.search(r"metrics at http://(\S+)/metrics", self.log)
+            return re.search(pattern, self.log)
 
-        self.admin = eventually(serving).group(1)
+        self.admin = eventually(found).group(1)
 
     @property
     def log(self) -> str:

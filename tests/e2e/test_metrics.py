@@ -18,6 +18,7 @@ from spin.v1 import request_pb2, service_pb2, session_pb2
 
 FALLBACK_REASONS = {name.removeprefix("FALLBACK_REASON_").lower() for name in session_pb2.FallbackReason.keys()[1:]}
 END_REASONS = {"closed", "detached", "connection_lost", "peer_exited", "shutdown"}
+START_REASONS = {"config", "policy", "socket", "device", "slab"}
 SOURCES = {"predicted", "explored", "pinned", "full"}
 PER_LAYER = ("spin_blocks_considered_total", "spin_blocks_selected_total", "spin_audit_topk_slots_total",
              "spin_audit_missed_slots_total", "spin_audit_rows_total", "spin_scored_slots_total",
@@ -57,6 +58,8 @@ class TestFromTheStart:
             assert metrics.value(name) == 0, name
         assert label_values(metrics, "spin_fallback_rows_total", "reason") == FALLBACK_REASONS
         assert label_values(metrics, "spin_session_ends_total", "reason") == END_REASONS
+        assert label_values(metrics, "spin_start_failed", "reason") == START_REASONS
+        assert metrics.value("spin_start_failed") == 0
         assert metrics.value("spin_slab_bytes") > 0
         assert metrics.value("spin_build_info") == 1
 
