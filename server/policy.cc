@@ -74,6 +74,25 @@ Policy Policy::ForLayers(int layers) const {
   return out;
 }
 
+std::optional<PolicyConflict> ConflictIn(const Policy& policy) {
+  if (policy.min_sparsity > policy.max_sparsity) {
+    return PolicyConflict{
+        "min_sparsity",
+        absl::StrCat(policy.min_sparsity, " is more than max_sparsity, ", policy.max_sparsity)};
+  }
+  if (policy.budget_mode != v1::BUDGET_MODE_FIXED && policy.audit_every == 0) {
+    return PolicyConflict{"audit_every",
+                          "0 audits nothing, and budgets are learnt from audits: try 64"};
+  }
+  return std::nullopt;
+}
+
+absl::Status RefuseConflict(const std::optional<PolicyConflict>& conflict,
+                            absl::string_view prefix) {
+  if (!conflict.has_value()) return absl::OkStatus();
+  return RefuseField(absl::StrCat(prefix, conflict->field), conflict->why);
+}
+
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix) {
   absl::Status status;
   if (change.has_sparsity()) status.Update(CheckRatio(change.sparsity(), true, prefix, "sparsity"));

@@ -127,6 +127,11 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
     policy = default_policy_.ForLayers((*region)->shape().geometry.layers);
   }
   ApplyPolicy(request.policy(), &policy);
+  if (const auto conflict = ConflictIn(policy); conflict.has_value()) {
+    // Not refused: an engine that gets no session loses more than one that learns no budgets.
+    spdlog::warn("a session of {} asks for a policy whose {} does not go with the rest: {}",
+                 request.model_name(), std::string(conflict->field), conflict->why);
+  }
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = RandomId(),
@@ -311,6 +316,7 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     const auto session = parts_.sessions->Find(request.session_id());
     if (!session.ok()) return session.status();
     status = CheckPolicy(request.policy(), (*session)->layers(), "policy.");
+    if (status.ok()) status = RefuseConflict((*session)->ConflictOf(request.policy()), "policy.");
     if (!status.ok()) return status;
     const auto in_force = (*session)->UpdatePolicy(request.policy());
     *response->mutable_policy() = ToProto(in_force->policy);
@@ -319,10 +325,17 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     return absl::OkStatus();
   }
   status = CheckPolicy(request.policy(), 0, "policy.");
+  for (const auto& session : parts_.sessions->All()) {
+    if (status.ok()) status = RefuseConflict(session->ConflictOf(request.policy()), "policy.");
+  }
   if (!status.ok()) return status;
   {
     absl::MutexLock lock(&mutex_);
-    ApplyPolicy(request.policy(), &default_policy_);
+    Policy next = default_policy_;
+    ApplyPolicy(request.policy(), &next);
+    status = RefuseConflict(ConflictIn(next), "policy.");
+    if (!status.ok()) return status;
+    default_policy_ = std::move(next);
     *response->mutable_policy() = ToProto(default_policy_);
     response->set_policy_epoch(++default_policy_epoch_);
   }

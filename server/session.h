@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -70,6 +71,8 @@ class Session {
   RequestTable& requests() { return requests_; }
 
   std::shared_ptr<const PolicyInForce> policy() const;
+  // What a checked change would make of the policy that does not go together.
+  std::optional<PolicyConflict> ConflictOf(const v1::Policy& change) const;
   // Applies a checked change of a caller, and tells the client. Budgets that were learnt stay,
   // unless the change is about budgets.
   std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change)

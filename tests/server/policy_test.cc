@@ -124,6 +124,19 @@ TEST(PolicyTest, BudgetsOutsideTheirRangeAreRefusedByName) {
   EXPECT_EQ(Refusal(change), "");
 }
 
+TEST(PolicyTest, FieldsThatDoNotGoTogetherAreNamed) {
+  Policy policy;
+  EXPECT_FALSE(ConflictIn(policy).has_value());
+  policy.audit_every = 0;
+  EXPECT_FALSE(ConflictIn(policy).has_value()) << "fixed budgets need no audits";
+  policy.budget_mode = v1::BUDGET_MODE_CALIBRATED;
+  EXPECT_EQ(ConflictIn(policy)->field, "audit_every");
+  policy = Policy();
+  policy.min_sparsity = 0.9;
+  policy.max_sparsity = 0.1;
+  EXPECT_EQ(ConflictIn(policy)->field, "min_sparsity");
+}
+
 TEST(PolicyTest, BudgetsOfAnotherModelBecomeTheirMean) {
   Policy policy;
   policy.layer_sparsity = {0.2, 0.6};
