@@ -74,14 +74,17 @@ def is_there(expr):
     return f"(({expr} or vector(0)) > bool 0)"
 
 
+UNABLE = f"(spin_start_failed{{{PODS}}} == 1)"
+ABLE = f"(spin_build_info{{{PODS}}} unless on (job, instance) {UNABLE})"
 STATE = [{"type": "value", "options": {
-    "0": {"text": "Down", "color": RED, "index": 0}, "1": {"text": "No engine", "color": YELLOW, "index": 1},
+    "-1": {"text": "Cannot serve", "color": RED, "index": 4}, "0": {"text": "Down", "color": RED, "index": 0}, "1": {"text": "No engine", "color": YELLOW, "index": 1},
     "2": {"text": "Scans all", "color": ORANGE, "index": 2}, "3": {"text": "On", "color": GREEN, "index": 3}}}]
 
 HEADER = [
-    tile("Spin", "none", f"{is_there(f'count(spin_build_info{{{PODS}}})')} + {is_there(f'sum(spin_sessions{{{MODELS}}})')} + "
-         f"{is_there(rate('spin_blocks_selected_total', PREDICTED))}",
-         "On: predictions decide which blocks are scored. Scans all: an engine is connected, but no step used a prediction. No engine: spind waits. Down: no spind is scraped.",
+    tile("Spin", "none", f"{is_there(f'count({ABLE})')} + {is_there(f'sum(spin_sessions{{{MODELS}}})')} + "
+         f"{is_there(rate('spin_blocks_selected_total', PREDICTED))} - {is_there(f'count({UNABLE}) unless on () {ABLE}')}",
+         "On: predictions decide which blocks are scored. Scans all: an engine is connected, but no step used a prediction. No engine: spind waits. Cannot serve: no spind here could start, "
+         "and their logs say why (of some pods among many, the alert SpinNotServing tells). Down: no spind is scraped.",
          "Down", decimals=0, mappings=STATE, graph=False),
     tile("Sparsity", "percentunit", SPARSITY, "Share of blocks that were not scored, of all layers, rows and pods: 1 - scored / considered.", "No steps"),
     tile("Target", "percentunit", f"max(spin_target_sparsity_ratio{{{MODELS}}})",

@@ -39,7 +39,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- with $v.policy.configMap }}
 - name: spin-policy
-  configMap: {name: {{ . }}}
+  configMap: {name: {{ . }}, optional: true}  # the engine would wait for a ConfigMap that is missing; spind says so
 {{- end }}
 {{- end }}
 

@@ -11,6 +11,8 @@ The sidecar container. All take: dict "root" $ "values" VALUES
 {{- $v := include "spinlib.values" . | fromYaml -}}
 - {name: SPIN_SOCKET, value: /run/spin/spind.sock}
 - {name: SPIND_SOCKET, value: /run/spin/spind.sock}
+{{- /* The engine starts after a native sidecar, so a spind that cannot serve must not end: it tells why, and the engine goes on without it. */}}
+- {name: SPIND_STAY_UP, value: "true"}
 - {name: SPIND_SHM_DIR, value: /run/spin}
 - {name: SPIND_ADMIN_ADDRESS, value: {{ printf "%s:%d" $v.admin.host (int $v.admin.port) | quote }}}
 - {name: SPIND_DEVICE, value: {{ ternary "cpu" "cuda" (eq $v.gpu.mode "none") }}}
