@@ -66,6 +66,21 @@ def test_tells_that_nobody_is_connected(open_page):
     expect(tile(page, "Sparsity now")).to_have_text("idle")
 
 
+def test_tells_why_spind_does_not_serve_until_it_does(browser, tmp_path):
+    spind = Spind(BIN / "spind", "--stay-up", shm_dir=tmp_path / "later", serves=False)
+    page = browser.new_page()
+    page.goto(f"http://{spind.admin}/")
+    expect(page.get_by_role("status")).to_have_text("not serving (slab)")
+    expect(page.get_by_text("spind tries again by itself")).to_be_visible()
+    expect(page.get_by_text(f"{tmp_path}/later")).to_be_visible()
+    assert page.evaluate(CONTRAST) == [] and not page.locator("#numbers").is_visible()
+    (tmp_path / "later").mkdir()
+    expect(page.get_by_role("status")).to_have_text("healthy", timeout=20000)
+    expect(page.locator("#failure")).to_be_hidden()
+    page.close()
+    spind.clean_up()
+
+
 def test_follows_a_running_engine_without_reload(open_page, engine):
     page = open_page()
     page.evaluate("window.sameDocument = true")

@@ -128,6 +128,18 @@ class TestInjection:
         policy = json.loads(kube.kubectl("-n", namespace, "exec", "engine", "-c", "spin", "--", "spinctl", "sessions", "--json"))["sessions"][0]["policy"]
         assert (policy["sparsity"], policy["budget_mode"]) == (0.55, "calibrated")
 
+    @pytest.mark.parametrize("annotation, reason", [(("spin/policy", "wrong"), "policy"), (("spin/policy", "missing"), "policy"), (("spin/sparsity", "50"), "config")])
+    def test_sidecar_that_cannot_serve_lets_its_engine_start(self, kube, namespace, annotation, reason):
+        file = {"format": "spin-policy", "version": 1, "policy": {"sparsitty": 0.5}}
+        kube.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "wrong"}, "data": {"policy.json": json.dumps(file)}}, namespace)
+        kube.apply(engine_pod(annotations=[annotation]), namespace)
+        def answers():
+            return "(no_sidecar)" in kube.logs(namespace, "engine", "engine")
+        eventually(answers)
+        pod = kube.get("-n", namespace, "pod", "engine")
+        assert [container_status(pod, name)["restartCount"] for name in ("spin", "engine")] == [0, 0]
+        assert f"not serving ({reason})" in kube.logs(namespace, "engine", "spin")
+
     def test_named_engine_among_several_containers_is_the_one(self, kube, namespace):
         pod = engine_pod(annotations={"spin/engine-container": "engine"}.items())
         pod["spec"]["containers"].insert(0, {**pod["spec"]["containers"][0], "name": "proxy", "command": ["spinctl"], "args": ["--version"]})

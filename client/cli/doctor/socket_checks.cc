@@ -28,13 +28,13 @@ Check FileCheck(const std::string& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) {
     const bool hidden = errno == EACCES;
-    return {"socket file", Outcome::kFail,
-            hidden ? absl::StrCat(path, " is in a folder we may not enter")
-                   : absl::StrCat("nothing at ", path),
-            hidden
-                ? "run as the user or in the group of spind"
-                : "start spind, or name its socket with --socket or $SPIN_SOCKET; in a pod, mount "
-                  "the folder into both containers"};
+    return {
+        "socket file", Outcome::kFail,
+        hidden ? absl::StrCat(path, " is in a folder we may not enter")
+               : absl::StrCat("nothing at ", path),
+        hidden ? "run as the user or in the group of spind"
+               : "start spind, or name its socket with --socket or $SPIN_SOCKET; in a pod, look at "
+                 "the log of spind for \"not serving\", and mount the folder into both containers"};
   }
   if (!S_ISSOCK(info.st_mode)) {
     return {"socket file", Outcome::kFail, absl::StrCat(path, " is not a socket"),
