@@ -21,13 +21,15 @@ absl::Status CheckRatio(double value, bool below_one, absl::string_view prefix,
 
 absl::Status CheckLayerSparsity(const v1::Policy& change, int layers, absl::string_view prefix) {
   if (change.layer_sparsity().empty()) return absl::OkStatus();
-  if (change.layer_sparsity_size() != layers) {
+  const int values = change.layer_sparsity_size();
+  if (layers == 0 ? values > kernels::kMaxLayers : values != layers) {
     return RefuseField(absl::StrCat(prefix, "layer_sparsity"),
-                       layers == 0 ? "needs a session, whose layers it can match"
-                                   : absl::StrCat("has ", change.layer_sparsity_size(),
-                                                  " values for ", layers, " layers"));
+                       absl::StrCat("has ", values, " values for ",
+                                    layers == 0 ? absl::StrCat("at most ", kernels::kMaxLayers)
+                                                : absl::StrCat(layers),
+                                    " layers"));
   }
-  for (int i = 0; i < layers; ++i) {
+  for (int i = 0; i < values; ++i) {
     const absl::Status status =
         CheckRatio(change.layer_sparsity(i), true, prefix, absl::StrCat("layer_sparsity[", i, "]"));
     if (!status.ok()) return status;

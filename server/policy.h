@@ -41,7 +41,8 @@ struct Policy {
 };
 
 // Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not
-// known (then per-layer values are refused). `prefix` is put before field names, such as "policy.".
+// known (then any number of per-layer values is right). `prefix` is put before field names, such as
+// "policy.".
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix);
 
 // Fields of a policy that do not go together: one of them, and why.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "server/attach_stream.h"
 #include "server/codec.h"
@@ -121,10 +122,21 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   for (const auto& other : parts_.sessions->All()) other->Sweep();
   auto region = SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
+  const int layers = (*region)->shape().geometry.layers;
   Policy policy;
+  std::string reason = "as the session was opened";
   {
     absl::MutexLock lock(&mutex_);
-    policy = default_policy_.ForLayers((*region)->shape().geometry.layers);
+    policy = default_policy_.ForLayers(layers);
+    if (!default_policy_.layer_sparsity.empty() && policy.layer_sparsity.empty() &&
+        !request.policy().has_sparsity() && request.policy().layer_sparsity().empty()) {
+      absl::StrAppend(&reason, ", with the mean of the default budgets: they are for ",
+                      default_policy_.layer_sparsity.size(), " layers, the session has ", layers);
+      spdlog::warn(
+          "a session of {} gets one sparsity for all layers, {:.4f}: the default budgets "
+          "are for {} layers, it has {}",
+          request.model_name(), policy.sparsity, default_policy_.layer_sparsity.size(), layers);
+    }
   }
   ApplyPolicy(request.policy(), &policy);
   if (const auto conflict = ConflictIn(policy); conflict.has_value()) {
@@ -142,7 +154,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
                       .allow_recording = request.allow_recording(),
                       .peer = *peer,
                       .opened_at = absl::Now()},
-      *region, policy);
+      *region, policy, std::move(reason));
   status = parts_.sessions->Add(session);
   if (!status.ok()) return status;
   // If the connection ended before the table knew of the session, nobody else will end it.
@@ -351,7 +363,13 @@ grpc::ServerUnaryReactor* SpinService::UpdatePolicy(grpc::CallbackServerContext*
                                                     v1::UpdatePolicyResponse* response) {
   Call call(Method::kUpdatePolicy, context, parts_.rpc_metrics);
   const absl::Status status = DoUpdatePolicy(*request, response);
-  if (status.ok()) spdlog::info("policy changed by a call: {}", request->ShortDebugString());
+  if (status.ok()) {
+    spdlog::info("{}: policy changed by a call: {}",
+                 request->session_id() == 0
+                     ? std::string("all sessions, and those to come")
+                     : absl::StrFormat("session %016x", request->session_id()),
+                 request->policy().ShortDebugString());
+  }
   call.Answer(status);
   return call.reactor();
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "dataplane/timeline.h"
 #include "server/codec.h"
@@ -24,7 +25,8 @@ Session::StepBuffers::StepBuffers(int max_requests) {
   next.reserve(max_requests);
 }
 
-Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy)
+Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy,
+                 std::string reason)
     : identity_(std::move(identity)),
       region_(std::move(region)),
       requests_(region_, identity_.zero_init),
@@ -33,7 +35,7 @@ Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region
       budgets_(region_->shape().geometry, policy),
       policy_(std::make_shared<PolicyInForce>(
           PolicyInForce{policy, 1, ToKernels(policy, region_->shape().geometry.layers),
-                        "as the session was opened", absl::Now()})) {
+                        std::move(reason), absl::Now()})) {
   reported_.layers.resize(layers());
   reported_.audits.resize(layers());
 }
@@ -54,8 +56,12 @@ std::shared_ptr<const PolicyInForce> Session::UpdatePolicy(const v1::Policy& cha
   absl::MutexLock lock(&budgets_mutex_);
   Policy next = policy()->policy;
   ApplyPolicy(change, &next);
-  if (ChangesBudgets(change)) budgets_.Restart(next, Totals());
-  return Enforce(std::move(next), "set by a call");
+  const Policy fitting = next.ForLayers(layers());
+  const bool fits = fitting.layer_sparsity.size() == next.layer_sparsity.size();
+  if (ChangesBudgets(change)) budgets_.Restart(fitting, Totals());
+  return Enforce(fitting, fits ? "set by a call"
+                               : absl::StrCat("set by a call, with the mean of budgets for ",
+                                              next.layer_sparsity.size(), " layers"));
 }
 
 void Session::ReviewBudgets() {

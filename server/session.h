@@ -63,7 +63,9 @@ struct SessionIdentity {
 // One engine rank's session. Thread-safe, except where the step thread is named.
 class Session {
  public:
-  Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy);
+  // `reason` says, for people, where the policy comes from.
+  Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy,
+          std::string reason = "as the session was opened");
 
   const SessionIdentity& identity() const { return identity_; }
   const SessionRegion& region() const { return *region_; }
