@@ -109,7 +109,7 @@ SECOND = {
     "podMonitor.interval": "30s", "podMonitor.relabelings": [{"action": "labeldrop", "regex": "x"}], "podMonitor.metricRelabelings": [{"action": "drop"}],
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}], "reference.podLabels": {"a": "b"}, "reference.podAnnotations": {"a": "b"},
 }
-NEEDS = {"gpu.dra": {"gpu": {"mode": "dra"}}, "gpu.visibleDevices": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}}, "injection": {"injection": {"enabled": True}},
+NEEDS = {"policy.targetMiss": {"policy": {"budgetMode": "target_miss"}}, "gpu.dra": {"gpu": {"mode": "dra"}}, "gpu.visibleDevices": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}}, "injection": {"injection": {"enabled": True}},
          "image.tag": {}, "allNamespaces": {}, "prometheusRule": {}}
 UNSEEN = {"reference.enabled", "mps.enabled", "gpu.dra.request"}  # change much, or need more
 FREE = {"resources", "securityContext", "startupProbe", "livenessProbe", "reference.engine.resources", "reference.engine.securityContext", "injection.namespaceSelector",
@@ -169,6 +169,28 @@ def test_typo_is_refused(path):
                                     at("admin.port", 70000), at("log.level", "loud"), at("image.digest", "sha256:1"), at("reference.replicas", -1)], ids=str)
 def test_wrong_value_is_refused(values):
     assert render(values, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("typo", ["sapce", "slab.sise", "policy.sparsty", "gpu.dra.clam"])
+def test_library_refuses_typos_under_its_key(typo):
+    result = run("helm3", "template", "own", ROOT / "examples/kubernetes/own-chart", "--kube-version", "1.36", "--set", f"spin.{typo}=1", check=False)
+    assert result.returncode != 0 and f"{typo} is not a value of the sidecar; there are" in result.stderr
+
+
+def test_fields_of_policy_files_are_those_of_the_documentation():
+    table = re.search(r"\| field of `policy`.*?\n\n", (ROOT / "docs/policy-file.md").read_text(), re.DOTALL).group()
+    documented = {name for line in table.splitlines()[2:] if line for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    fields = re.search(r'define "spin.policyFields" -}}\n(.*?)\n', (CHART / "templates/_helpers.tpl").read_text()).group(1)
+    assert set(yaml.safe_load(fields)) == documented
+
+
+def test_values_that_the_documentation_names_exist():
+    """Words such as `slab.size`: the first part is a group of values, the rest is not the name of a file."""
+    groups = "|".join(key for key, value in VALUES.items() if isinstance(value, dict) and key not in FREE)
+    known = {".".join(path.split(".")[:n + 1]) for path in LEAVES for n in range(path.count(".") + 1)}
+    for page in [ROOT / "docs/operations.md", *(ROOT / "docs/runbooks").glob("*.md"), CHART / "README.md", CHART / "templates/NOTES.txt"]:
+        named = set(re.findall(rf"[` ]((?:{groups})\.(?!json|yaml|md)[A-Za-z.]*[A-Za-z])", page.read_text()))
+        assert {path for path in named if path not in known and not path.startswith(tuple(f"{free}." for free in FREE))} == set(), page.name
 
 
 # ---- what is generated, or said in two places ----

@@ -227,10 +227,11 @@ def test_kustomize_component(kube, namespace):
 def test_prometheus_scrapes_the_pod_with_the_operator_and_without(kube, namespace, install, tmp_path):
     install("4", namespace, "a")
     monitor = kube.get("-n", namespace, "podmonitor", "a-spin")["spec"]
-    endpoint, label = monitor["podMetricsEndpoints"][0], next(iter(monitor["selector"]["matchLabels"]))
+    endpoint = monitor["podMetricsEndpoints"][0]
     name = kube.pod(namespace, "app.kubernetes.io/instance=a")["metadata"]["name"]
     # What the operator makes of a PodMonitor: keep pods by label and containers by the name of a port, add namespace and pod.
-    relabel = [{"source_labels": ["__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", label)], "regex": "true", "action": "keep"},
+    relabel = [*({"source_labels": ["__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", label)], "regex": value, "action": "keep"}
+                 for label, value in monitor["selector"]["matchLabels"].items()),
                {"source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": endpoint["port"], "action": "keep"},
                {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
                {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
