@@ -18,7 +18,8 @@ CHART = ROOT / "helm" / "spin"
 TOOLS = pathlib.Path(os.environ.get("SPIN_KUBE", pathlib.Path.home() / ".cache" / "spin-kube"))
 ENV = {**os.environ, "PATH": f"{TOOLS}/tools:{TOOLS}/bin:{os.environ['PATH']}"}
 ALL_APIS = ["--api-versions", "monitoring.coreos.com/v1/PodMonitor", "--api-versions", "monitoring.coreos.com/v1/PrometheusRule",
-            "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy", "--kube-version", "1.36"]
+            "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
+            "--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", "--kube-version", "1.36"]
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 EXAMPLES = {"defaults": {}, "dra": {"gpu": {"mode": "dra"}}, "visible": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}, "mps": {"enabled": True}},
             "injection": {"injection": {"enabled": True}, "reference": {"enabled": False}}, "injection-map": {"injection": {"enabled": True, "settings": "configMap"}},

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 import yaml
-from cluster import IMAGE, OTHER_IMAGE, ROOT, Kubernetes, environment, eventually, predicted_rows
+from cluster import IMAGE, OTHER_IMAGE, ROOT, environment, eventually, predicted_rows
 
 ON_DEVICE = "extraArgs={--device=cpu,--slab-bytes=8MiB}"  # a pretended GPU has no CUDA
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -260,23 +260,6 @@ def test_doctor_in_a_pod_finds_all_in_order(kube, namespace, install):
     name = kube.pod(namespace, "app.kubernetes.io/instance=a")["metadata"]["name"]
     report = json.loads(kube.kubectl("-n", namespace, "exec", name, "-c", "spin", "--", "spinctl", "doctor", "--json"))
     assert {check["outcome"] for check in report["checks"]} <= {"ok", "info"}, report
-
-
-@pytest.fixture
-def bare_api():
-    """An API server of its own, without nodes: bare_api("--some-flag")."""
-    started = []
-
-    def start(arguments):
-        kubernetes = Kubernetes()
-        kubernetes.env["KUBE_PORT"] = "17443"
-        started.append(kubernetes)
-        return kubernetes.start(node=False, api_arguments=arguments)
-
-    yield start
-    for kubernetes in started:
-        kubernetes.stop()
-        subprocess.run(["rm", "-rf", kubernetes.state], check=True)
 
 
 def test_injection_works_with_the_beta_api(bare_api):
