@@ -64,6 +64,16 @@ def test_chart_installs_tests_upgrades_rolls_back_and_leaves_nothing(kube, names
     eventually(lambda: not [item for item in kube.get("-n", namespace, kinds)["items"] if item["metadata"]["name"] != "kube-root-ca.crt"])
 
 
+@pytest.mark.parametrize("helm", ["3", "4"])
+def test_failed_helm_test_shows_its_log_until_the_next(kube, namespace, install, helm):
+    install(helm, namespace, "a", "allowUids={4242}", wait=False)  # the doctor is another
+    result = kube.helm(helm, "test", "a", "-n", namespace, "--logs", "--timeout", "90s", check=False)
+    assert result.returncode != 0 and "--allow-uids" in result.stdout, result
+    install(helm, namespace, "a")
+    kube.helm(helm, "test", "a", "-n", namespace, "--timeout", "90s")
+    eventually(lambda: not [pod for pod in kube.get("-n", namespace, "pods")["items"] if pod["metadata"]["name"].endswith("-doctor")])
+
+
 class TestInjection:
     @pytest.fixture(autouse=True)
     def policy(self, kube, install):

@@ -66,11 +66,11 @@ def test_pods_that_have_ended_are_no_targets(phase, is_target):
 class TestAlert:
     def test_is_explained(self, alert):
         assert alert["labels"]["severity"] in ("info", "warning", "critical")
-        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+        assert set(alert["annotations"]) == {"summary", "description", "runbook"}
         assert len(alert["annotations"]["summary"]) < 130
 
     def test_has_a_runbook_that_names_it(self, alert):
-        page = (ROOT / alert["annotations"]["runbook_url"]).read_text()
+        page = (ROOT / alert["annotations"]["runbook"]).read_text()
         assert alert["alert"] in page
         assert "**Means.**" in page and "**Is over when**" in page
         index = (ROOT / "docs" / "runbooks" / "README.md").read_text()
@@ -83,4 +83,4 @@ class TestAlert:
 
 def test_every_runbook_belongs_to_an_alert():
     pages = {path.stem for path in (ROOT / "docs" / "runbooks").glob("Spin*.md")}
-    assert pages == {pathlib.Path(alert["annotations"]["runbook_url"]).stem for alert in ALERTS}
+    assert pages == {pathlib.Path(alert["annotations"]["runbook"]).stem for alert in ALERTS}
