@@ -251,3 +251,31 @@ def test_kustomize_component_is_what_the_chart_renders(file):
         assert patch[part] == pod[part], part
     for part in ("env", "volumeMounts"):
         assert patch["containers"][0][part] == pod["containers"][0][part], part
+
+
+def test_examples_of_the_kustomize_component_are_complete(tmp_path):
+    """Those of its README: all four places of the slab follow, as the chart has them; and a policy file reaches spind."""
+    component = ROOT / "deploy/kustomize/sidecar"
+    examples = re.findall(r"```yaml\n(.*?)```", (component / "README.md").read_text(), re.DOTALL)
+    pods = []
+    for number, example in enumerate(examples):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        subprocess.run(["cp", "-r", component, folder / "sidecar"], check=True)
+        (folder / "deployment.yaml").write_text((ROOT / "examples/kubernetes/kustomize/deployment.yaml").read_text())
+        (folder / "policy.json").write_text('{"format": "spin-policy", "version": 1, "policy": {}}')
+        (folder / "kustomization.yaml").write_text(example)
+        documents = list(yaml.safe_load_all(run("kubectl", "kustomize", folder).stdout))
+        pods.append(next(one for one in documents if one["kind"] == "Deployment")["spec"]["template"]["spec"])
+        assert pods[-1]["initContainers"][0]["image"] == "REGISTRY/spin:0.1.0"
+    larger, policy = pods
+    rendered = next(one for one in yaml.safe_load_all(render(at("slab.size", "2Gi")).stdout) if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+    def by_name(items):
+        return {one["name"]: one for one in items}
+    assert by_name(larger["initContainers"][0]["env"]) == by_name(rendered["initContainers"][0]["env"])
+    assert larger["initContainers"][0]["resources"] == rendered["initContainers"][0]["resources"]
+    assert larger["volumes"] == rendered["volumes"]
+    (name,) = [one["configMap"]["name"] for one in policy["volumes"] if one["name"] == "spin-policy"]
+    assert name.startswith("spin-policy-")  # with the sum of its content
+    assert by_name(policy["initContainers"][0]["env"])["SPIND_POLICY"]["value"] == "/etc/spin/policy.json"
+    assert by_name(policy["initContainers"][0]["volumeMounts"])["spin-policy"]["mountPath"] == "/etc/spin"
