@@ -21,6 +21,9 @@ Combinations that cannot work, each refused in one sentence. Renders nothing.
 {{- if and (include "spinlib.setting" $v.policy.targetMiss) (ne $mode "target_miss") (or $mode (not $v.policy.configMap)) }}
 {{- fail (printf "policy.targetMiss is for policy.budgetMode target_miss, which is %s" ($mode | default "empty, and so fixed")) }}
 {{- end }}
+{{- if and (has $mode (list "calibrated" "target_miss")) (eq (include "spinlib.setting" $v.policy.auditEvery) "0") }}
+{{- fail (printf "policy.auditEvery is 0, but policy.budgetMode %s learns from audits; leave it empty" $mode) }}
+{{- end }}
 {{- $min := $v.policy.minSparsity | default 0 | float64 }}
 {{- $max := $v.policy.maxSparsity | default 0.95 | float64 }}
 {{- if and $v.policy.minSparsity (not $v.policy.configMap) (gt $min $max) }}
