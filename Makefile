@@ -61,14 +61,14 @@ bundle: all  ## Pack programs, GPU tests and benchmarks for a GPU machine withou
 	@scripts/bundle.sh build build/spin-bundle.tar.gz
 
 ##@ Operations
-.PHONY: image test-ops test-monitoring test-dashboard test-helm test-status-page test-kube dashboard chart-docs
+.PHONY: image test-ops test-monitoring test-dashboard test-helm test-status-page test-kube kube-up kube-down dashboard chart-docs
 
 ops_pytest = .deps/ops/bin/python -m pytest -c tests/ops.toml
 IMAGE ?= localhost/spin:0.1.0
 # A base image where no registry is in reach: deploy/image/base.sh makes it of Debian packages.
 BASE ?= localhost/debian:12
 
-image: setup-image  ## Build the container image IMAGE with buildah (CUDA=off: without the CUDA device)
+image: setup-image  ## Build the image IMAGE with buildah (ten minutes; CUDA=off: without the CUDA device and its toolkit)
 	@buildah inspect $(BASE) >/dev/null 2>&1 || deploy/image/base.sh $(BASE)
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) && buildah bud --isolation chroot --timestamp $$SOURCE_DATE_EPOCH \
 	  --build-arg BASE=$(BASE) --build-arg CUDA=$(patsubst auto,on,$(CUDA)) --build-arg JOBS=$(JOBS) --build-arg REVISION=$$(git rev-parse HEAD) \
@@ -91,6 +91,13 @@ test-status-page: setup-browser all  ## Check the status page of spind and the r
 test-kube: setup-kube  ## Try image and chart on a real Kubernetes on this machine (root; builds it once)
 	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image
 	@$(ops_pytest) tests/kube
+
+kube-up: setup-kube  ## Start a Kubernetes on this machine that stays up, to try the chart on (root)
+	@buildah inspect $(IMAGE) >/dev/null 2>&1 || $(MAKE) image
+	@.deps/ops/bin/python tests/kube/trial.py up
+
+kube-down:  ## End it
+	@.deps/ops/bin/python tests/kube/trial.py down
 
 dashboard: setup-browser all  ## Draw the dashboard under a scenario with faults, into docs/images (six minutes)
 	@cd tests/dashboard/renderer && npm ci --legacy-peer-deps --ignore-scripts --no-fund --no-audit --silent && npm run --silent build >/dev/null

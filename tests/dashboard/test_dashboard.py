@@ -64,6 +64,25 @@ def test_every_metric_of_a_kind_is_shown_somewhere():
     assert unseen <= {"spin_scored_slots_total", "spin_sessions_opened_total", "process_open_fds"}, unseen
 
 
+@pytest.mark.parametrize("title, number, labels", [("Target", 0, "{}"), ("Sparsity by pod", 1, "{}"), ("Layers", 0, '{layer="0"}'), ("Budgets by layer", 0, '{layer="0"}')])
+def test_targets_are_means_weighted_by_blocks(title, number, labels, tmp_path):
+    """A fourth of the blocks at 0.2, the rest at 0.6; and a pod that has gone, whose target nobody knows."""
+    expr = expressions(next(panel for panel in PANELS if panel["title"] == title))[number]
+    for name, value in {"$__rate_interval": "5m", "$__range": "1h", "$namespace": ".*", "$pod": ".*", "$model": ".*"}.items():
+        expr = expr.replace(name, value)
+    series = []
+    for pod, target, blocks, minutes in (("a", 0.2, 30, 60), ("b", 0.6, 90, 60), ("gone", 0.9, 500, 20)):
+        of = f'namespace="n",pod="{pod}",model_name="m"'
+        series += [{"series": f"spin_target_sparsity_ratio{{{of}}}", "values": f"{target}x{minutes}"},
+                   {"series": f'spin_layer_target_sparsity_ratio{{{of},layer="0"}}', "values": f"{target}x{minutes}"},
+                   {"series": f'spin_blocks_considered_total{{{of},layer="0"}}', "values": f"0+{blocks}x{minutes}"}]
+    test = {"interval": "1m", "input_series": series,
+            "promql_expr_test": [{"expr": f"round({expr}, 0.001)", "eval_time": "50m", "exp_samples": [{"labels": labels, "value": 0.5}]}]}
+    (tmp_path / "test.yaml").write_text(json.dumps({"rule_files": [], "evaluation_interval": "1m", "tests": [test]}))
+    result = subprocess.run(["promtool", "test", "rules", tmp_path / "test.yaml"], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=NAMES)
 class TestPanel:
     def test_says_what_it_shows_in_which_unit_and_what_nothing_means(self, panel):
@@ -72,6 +91,22 @@ class TestPanel:
         assert defaults["unit"]
         assert defaults["noValue"] and defaults["noValue"] != "No data"
         assert len(panel["title"]) <= {3: 16, 8: 38, 12: 48}[panel["gridPos"]["w"]]
+
+    def test_bare_numbers_say_what_they_count(self, panel):
+        """A graph whose unit is none, or that has two scales."""
+        defaults, overrides = panel["fieldConfig"]["defaults"], panel["fieldConfig"]["overrides"]
+        if panel["type"] == "timeseries":
+            assert defaults["unit"] != "short" or defaults["custom"]["axisLabel"]
+            for override in overrides:
+                ids = {one["id"] for one in override["properties"]}
+                assert "custom.axisPlacement" not in ids or "custom.axisLabel" in ids and defaults["custom"]["axisLabel"]
+
+    def test_numbers_are_not_struck_through(self, panel):
+        assert panel["type"] != "stat" or panel["options"]["graphMode"] == "none"
+
+    def test_targets_are_means_as_what_they_are_compared_with(self, panel):
+        for expr in expressions(panel):
+            assert not re.search(r"(max|min)( by \(layer\))? ?\(spin_(layer_)?target_sparsity_ratio", expr), expr
 
     def test_asks_the_datasource_that_was_chosen(self, panel):
         assert panel["datasource"] == SOURCE

@@ -18,7 +18,8 @@ CHART = ROOT / "helm" / "spin"
 TOOLS = pathlib.Path(os.environ.get("SPIN_KUBE", pathlib.Path.home() / ".cache" / "spin-kube"))
 ENV = {**os.environ, "PATH": f"{TOOLS}/tools:{TOOLS}/bin:{os.environ['PATH']}"}
 ALL_APIS = ["--api-versions", "monitoring.coreos.com/v1/PodMonitor", "--api-versions", "monitoring.coreos.com/v1/PrometheusRule",
-            "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy", "--kube-version", "1.36"]
+            "--api-versions", "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",
+            "--api-versions", "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy", "--kube-version", "1.36"]
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 EXAMPLES = {"defaults": {}, "dra": {"gpu": {"mode": "dra"}}, "visible": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}, "mps": {"enabled": True}},
             "injection": {"injection": {"enabled": True}, "reference": {"enabled": False}}, "injection-map": {"injection": {"enabled": True, "settings": "configMap"}},
@@ -109,7 +110,7 @@ SECOND = {
     "podMonitor.interval": "30s", "podMonitor.relabelings": [{"action": "labeldrop", "regex": "x"}], "podMonitor.metricRelabelings": [{"action": "drop"}],
     "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}], "reference.podLabels": {"a": "b"}, "reference.podAnnotations": {"a": "b"},
 }
-NEEDS = {"gpu.dra": {"gpu": {"mode": "dra"}}, "gpu.visibleDevices": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}}, "injection": {"injection": {"enabled": True}},
+NEEDS = {"policy.targetMiss": {"policy": {"budgetMode": "target_miss"}}, "gpu.dra": {"gpu": {"mode": "dra"}}, "gpu.visibleDevices": {"gpu": {"mode": "visibleDevices"}}, "mps": {"gpu": {"mode": "dra"}}, "injection": {"injection": {"enabled": True}},
          "image.tag": {}, "allNamespaces": {}, "prometheusRule": {}}
 UNSEEN = {"reference.enabled", "mps.enabled", "gpu.dra.request"}  # change much, or need more
 FREE = {"resources", "securityContext", "startupProbe", "livenessProbe", "reference.engine.resources", "reference.engine.securityContext", "injection.namespaceSelector",
@@ -171,6 +172,28 @@ def test_wrong_value_is_refused(values):
     assert render(values, check=False).returncode != 0
 
 
+@pytest.mark.parametrize("typo", ["sapce", "slab.sise", "policy.sparsty", "gpu.dra.clam"])
+def test_library_refuses_typos_under_its_key(typo):
+    result = run("helm3", "template", "own", ROOT / "examples/kubernetes/own-chart", "--kube-version", "1.36", "--set", f"spin.{typo}=1", check=False)
+    assert result.returncode != 0 and f"{typo} is not a value of the sidecar; there are" in result.stderr
+
+
+def test_fields_of_policy_files_are_those_of_the_documentation():
+    table = re.search(r"\| field of `policy`.*?\n\n", (ROOT / "docs/policy-file.md").read_text(), re.DOTALL).group()
+    documented = {name for line in table.splitlines()[2:] if line for name in re.findall(r"`(\w+)`", line.split("|")[1])}
+    fields = re.search(r'define "spin.policyFields" -}}\n(.*?)\n', (CHART / "templates/_helpers.tpl").read_text()).group(1)
+    assert set(yaml.safe_load(fields)) == documented
+
+
+def test_values_that_the_documentation_names_exist():
+    """Words such as `slab.size`: the first part is a group of values, the rest is not the name of a file."""
+    groups = "|".join(key for key, value in VALUES.items() if isinstance(value, dict) and key not in FREE)
+    known = {".".join(path.split(".")[:n + 1]) for path in LEAVES for n in range(path.count(".") + 1)}
+    for page in [ROOT / "docs/operations.md", *(ROOT / "docs/runbooks").glob("*.md"), CHART / "README.md", CHART / "templates/NOTES.txt"]:
+        named = set(re.findall(rf"[` ]((?:{groups})\.(?!json|yaml|md)[A-Za-z.]*[A-Za-z])", page.read_text()))
+        assert {path for path in named if path not in known and not path.startswith(tuple(f"{free}." for free in FREE))} == set(), page.name
+
+
 # ---- what is generated, or said in two places ----
 
 def test_readme_is_generated_from_the_values(tmp_path):
@@ -228,3 +251,31 @@ def test_kustomize_component_is_what_the_chart_renders(file):
         assert patch[part] == pod[part], part
     for part in ("env", "volumeMounts"):
         assert patch["containers"][0][part] == pod["containers"][0][part], part
+
+
+def test_examples_of_the_kustomize_component_are_complete(tmp_path):
+    """Those of its README: all four places of the slab follow, as the chart has them; and a policy file reaches spind."""
+    component = ROOT / "deploy/kustomize/sidecar"
+    examples = re.findall(r"```yaml\n(.*?)```", (component / "README.md").read_text(), re.DOTALL)
+    pods = []
+    for number, example in enumerate(examples):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        subprocess.run(["cp", "-r", component, folder / "sidecar"], check=True)
+        (folder / "deployment.yaml").write_text((ROOT / "examples/kubernetes/kustomize/deployment.yaml").read_text())
+        (folder / "policy.json").write_text('{"format": "spin-policy", "version": 1, "policy": {}}')
+        (folder / "kustomization.yaml").write_text(example)
+        documents = list(yaml.safe_load_all(run("kubectl", "kustomize", folder).stdout))
+        pods.append(next(one for one in documents if one["kind"] == "Deployment")["spec"]["template"]["spec"])
+        assert pods[-1]["initContainers"][0]["image"] == "REGISTRY/spin:0.1.0"
+    larger, policy = pods
+    rendered = next(one for one in yaml.safe_load_all(render(at("slab.size", "2Gi")).stdout) if one["kind"] == "Deployment")["spec"]["template"]["spec"]
+    def by_name(items):
+        return {one["name"]: one for one in items}
+    assert by_name(larger["initContainers"][0]["env"]) == by_name(rendered["initContainers"][0]["env"])
+    assert larger["initContainers"][0]["resources"] == rendered["initContainers"][0]["resources"]
+    assert larger["volumes"] == rendered["volumes"]
+    (name,) = [one["configMap"]["name"] for one in policy["volumes"] if one["name"] == "spin-policy"]
+    assert name.startswith("spin-policy-")  # with the sum of its content
+    assert by_name(policy["initContainers"][0]["env"])["SPIND_POLICY"]["value"] == "/etc/spin/policy.json"
+    assert by_name(policy["initContainers"][0]["volumeMounts"])["spin-policy"]["mountPath"] == "/etc/spin"

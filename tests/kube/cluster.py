@@ -38,19 +38,21 @@ def predicted_rows(log) -> int:
 class Kubernetes:
     """The API, and kubectl and Helm for it. `start(node=False)` has no node: enough for admission and Helm."""
 
-    def __init__(self):
-        self.state = pathlib.Path(tempfile.mkdtemp(prefix="spin-kube-"))
+    def __init__(self, state=None):
+        self.state = state or pathlib.Path(tempfile.mkdtemp(prefix="spin-kube-"))
         self.images = self.state.with_suffix(".images")
         self.env = {**os.environ, "KUBE_BIN": str(TOOLS / "bin"), "KUBE_STATE": str(self.state), "IMAGES": str(self.images), "KUBECONFIG": f"{self.state}/kubeconfig",
                     "PATH": f"{TOOLS}/tools:{TOOLS}/bin:{os.environ['PATH']}", "HELM_CACHE_HOME": f"{self.state}/helm"}
         self.parts = []
 
     def start(self, node=True, api_arguments=""):
+        self.state.mkdir(exist_ok=True)
         for script in ("apiserver.sh", *(("controllers.sh", "node.sh") if node else ())):
             self.parts.insert(0, script)
             log = self.state / f"{script}.log"
             with open(log, "w", encoding="utf-8") as out:  # a pipe would be kept open by what it starts
-                result = subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=False, stdout=out, stderr=out)
+                result = subprocess.run([HERE / script, "start"], env={**self.env, "KUBE_APISERVER_ARGS": api_arguments}, check=False, stdout=out, stderr=out,
+                                        start_new_session=True)
             assert result.returncode == 0, f"{script}: {log.read_text()[-2000:]}"
         return self
 

@@ -54,3 +54,20 @@ def install(kube):
     yield do
     for helm, namespace, release in releases:
         kube.helm(helm, "uninstall", release, "-n", namespace, check=False)
+
+
+@pytest.fixture
+def bare_api():
+    """An API server of its own, without nodes: bare_api("--some-flag")."""
+    started = []
+
+    def start(arguments):
+        kubernetes = Kubernetes()
+        kubernetes.env["KUBE_PORT"] = "17443"
+        started.append(kubernetes)
+        return kubernetes.start(node=False, api_arguments=arguments)
+
+    yield start
+    for kubernetes in started:
+        kubernetes.stop()
+        shutil.rmtree(kubernetes.state, ignore_errors=True)

@@ -103,11 +103,10 @@ def test_podman_pod_gets_block_lists_and_leaves_nothing(run):
 
 def test_compose_gets_block_lists_and_leaves_nothing(run):
     compose = [pathlib.Path(sys.executable).parent / "podman-compose", "-p", "spin-compose", "-f", DEPLOY / "compose.yaml"]
-    images = {"SPIN_IMAGE": IMAGE, "ENGINE_IMAGE": IMAGE}
-    run(*compose, "up", "-d", **images)
+    run(*compose, "up", "-d")
     try:
         eventually(lambda: predicted_rows(run("podman", "logs", "spin-compose-engine")) > 0)
         assert 'spin_sessions{model_name="example"} 1' in numbers()
     finally:
-        run(*compose, "down", "-v", **images)
+        run(*compose, "down", "-v")
     assert_gone(run, "spin-")

@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 import yaml
-from cluster import IMAGE, OTHER_IMAGE, ROOT, Kubernetes, environment, eventually, predicted_rows
+from cluster import IMAGE, OTHER_IMAGE, ROOT, environment, eventually, predicted_rows
 
 ON_DEVICE = "extraArgs={--device=cpu,--slab-bytes=8MiB}"  # a pretended GPU has no CUDA
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -62,6 +62,16 @@ def test_chart_installs_tests_upgrades_rolls_back_and_leaves_nothing(kube, names
     kube.helm(helm, "uninstall", "a", "-n", namespace, "--wait", "--timeout", "90s")
     kinds = "deployments,pods,configmaps,networkpolicies,podmonitors,prometheusrules,secrets"
     eventually(lambda: not [item for item in kube.get("-n", namespace, kinds)["items"] if item["metadata"]["name"] != "kube-root-ca.crt"])
+
+
+@pytest.mark.parametrize("helm", ["3", "4"])
+def test_failed_helm_test_shows_its_log_until_the_next(kube, namespace, install, helm):
+    install(helm, namespace, "a", "allowUids={4242}", wait=False)  # the doctor is another
+    result = kube.helm(helm, "test", "a", "-n", namespace, "--logs", "--timeout", "90s", check=False)
+    assert result.returncode != 0 and "--allow-uids" in result.stdout, result
+    install(helm, namespace, "a")
+    kube.helm(helm, "test", "a", "-n", namespace, "--timeout", "90s")
+    eventually(lambda: not [pod for pod in kube.get("-n", namespace, "pods")["items"] if pod["metadata"]["name"].endswith("-doctor")])
 
 
 class TestInjection:
@@ -239,10 +249,11 @@ def test_kustomize_component(kube, namespace):
 def test_prometheus_scrapes_the_pod_with_the_operator_and_without(kube, namespace, install, tmp_path):
     install("4", namespace, "a")
     monitor = kube.get("-n", namespace, "podmonitor", "a-spin")["spec"]
-    endpoint, label = monitor["podMetricsEndpoints"][0], next(iter(monitor["selector"]["matchLabels"]))
+    endpoint = monitor["podMetricsEndpoints"][0]
     name = kube.pod(namespace, "app.kubernetes.io/instance=a")["metadata"]["name"]
     # What the operator makes of a PodMonitor: keep pods by label and containers by the name of a port, add namespace and pod.
-    relabel = [{"source_labels": ["__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", label)], "regex": "true", "action": "keep"},
+    relabel = [*({"source_labels": ["__meta_kubernetes_pod_label_" + re.sub(r"\W", "_", label)], "regex": value, "action": "keep"}
+                 for label, value in monitor["selector"]["matchLabels"].items()),
                {"source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": endpoint["port"], "action": "keep"},
                {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
                {"source_labels": ["__meta_kubernetes_pod_name"], "target_label": "pod"},
@@ -271,23 +282,6 @@ def test_doctor_in_a_pod_finds_all_in_order(kube, namespace, install):
     name = kube.pod(namespace, "app.kubernetes.io/instance=a")["metadata"]["name"]
     report = json.loads(kube.kubectl("-n", namespace, "exec", name, "-c", "spin", "--", "spinctl", "doctor", "--json"))
     assert {check["outcome"] for check in report["checks"]} <= {"ok", "info"}, report
-
-
-@pytest.fixture
-def bare_api():
-    """An API server of its own, without nodes: bare_api("--some-flag")."""
-    started = []
-
-    def start(arguments):
-        kubernetes = Kubernetes()
-        kubernetes.env["KUBE_PORT"] = "17443"
-        started.append(kubernetes)
-        return kubernetes.start(node=False, api_arguments=arguments)
-
-    yield start
-    for kubernetes in started:
-        kubernetes.stop()
-        subprocess.run(["rm", "-rf", kubernetes.state], check=True)
 
 
 def test_injection_works_with_the_beta_api(bare_api):

@@ -19,15 +19,15 @@ def _steps(thresholds):
     return {"mode": "absolute", "steps": [{"color": first, "value": None}] + [{"color": color, "value": value} for value, color in rest]}
 
 
-def tile(title, unit, expr, description, nothing, size=(3, 5), thresholds=(BLUE,), decimals=1, mappings=(), graph=True):
-    """One number, now."""
+def tile(title, unit, expr, description, nothing, size=(3, 5), thresholds=(BLUE,), decimals=1, mappings=()):
+    """One number, now. No sparkline: in a tile of this size it would run through the number."""
     return {
         "type": "stat", "title": title, "description": description, "datasource": DATASOURCE, "size": size,
         "targets": _targets([(title, expr)], False),
         "fieldConfig": {"overrides": [], "defaults": {
             "unit": unit, "decimals": decimals, "noValue": nothing, "color": {"mode": "thresholds"}, "thresholds": _steps(thresholds),
             "mappings": list(mappings)}},
-        "options": {"colorMode": "value", "graphMode": "area" if graph else "none", "justifyMode": "auto", "orientation": "auto", "textMode": "value",
+        "options": {"colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto", "textMode": "value",
                     "wideLayout": True, "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False}},
     }
 
@@ -44,10 +44,11 @@ def override(name, **properties):
 
 
 def graph(title, unit, queries, description, nothing="Nothing yet", size=(8, 8), stacked=False, overrides=(), decimals=None, least=0, most=None,
-          limits=(), at_least=None):
-    """Series over time. `limits` are lines drawn across: (value, color). The axis reaches `at_least` so far up, so that nothing looks like much."""
+          limits=(), at_least=None, label=""):
+    """Series over time. `limits` are lines drawn across: (value, color). The axis reaches `at_least` so far up, so that nothing looks like much. `label` says what
+    a bare number counts."""
     custom = {"drawStyle": "line", "lineInterpolation": "linear", "lineWidth": 2 if not stacked else 1, "fillOpacity": 35 if stacked else 0, "gradientMode": "none",
-              "showPoints": "never", "pointSize": 5, "spanNulls": False, "axisPlacement": "auto", "axisLabel": "", "scaleDistribution": {"type": "linear"},
+              "showPoints": "never", "pointSize": 5, "spanNulls": False, "axisPlacement": "auto", "axisLabel": label, "scaleDistribution": {"type": "linear"},
               "stacking": {"mode": "normal" if stacked else "none", "group": "A"}, "thresholdsStyle": {"mode": "dashed" if limits else "off"},
               "hideFrom": {"legend": False, "tooltip": False, "viz": False}, "lineStyle": {"fill": "solid"}}
     if at_least is not None:

@@ -46,6 +46,16 @@ def age(by=""):
     return share(f"({left_out} + {second_looks})", second_looks)
 
 
+
+def weighted(ratio, by=("namespace", "pod", "model_name"), over="", window=R):
+    """Mean of a gauge of the policy, each series with the weight of the blocks it was about: what realised shares can be held against."""
+    blocks = rate("spin_blocks_considered_total", by=", ".join(by), window=window)
+    on, of = f"on ({', '.join(by)})", f" by ({over})" if over else ""
+    return share(f"sum{of} ({ratio}{{{MODELS}}} * {on} group_left () {blocks})", f"sum{of} ({blocks} and {on} {ratio}{{{MODELS}}})")
+
+
+OF_LAYERS = ("namespace", "pod", "model_name", "layer")
+TARGET = weighted("spin_target_sparsity_ratio")
 MISS = share(rate("spin_audit_missed_slots_total", window=AUDITS), rate("spin_audit_topk_slots_total", window=AUDITS))
 ROWS_BEGUN = rate("spin_rows_total", scope=PODS)
 DOUBTS = rate("spin_fallback_rows_total", 'reason!="cold"', scope=PODS)
@@ -85,11 +95,11 @@ HEADER = [
          f"{is_there(rate('spin_blocks_selected_total', PREDICTED))} - {is_there(f'count({UNABLE}) unless on () {ABLE}')}",
          "On: predictions decide which blocks are scored. Scans all: an engine is connected, but no step used a prediction. No engine: spind waits. Cannot serve: no spind here could start, "
          "and their logs say why (of some pods among many, the alert SpinNotServing tells). Down: no spind is scraped.",
-         "Down", decimals=0, mappings=STATE, graph=False),
+         "Down", decimals=0, mappings=STATE),
     tile("Sparsity", "percentunit", SPARSITY, "Share of blocks that were not scored, of all layers, rows and pods: 1 - scored / considered.", "No steps"),
-    tile("Target", "percentunit", f"max(spin_target_sparsity_ratio{{{MODELS}}})",
-         "Share of blocks that the policy asks to skip; the largest, where pods differ. Realised sparsity stays below it where contexts are short or rows are scored in full.",
-         "No model", graph=False),
+    tile("Target", "percentunit", TARGET,
+         "Share of blocks that the policy asks to skip: where pods differ, their mean, weighted by blocks as sparsity is. Realised sparsity stays below it where contexts are short or rows are scored in full.",
+         "No steps"),
     tile("Top-K missed", "percentunit", MISS, "Share of the true top-K slots that predictions left out, as audits of the last 30 minutes saw it. This is the price in quality.",
          "No audit", thresholds=(GREEN, (0.1, YELLOW), (0.25, RED)), decimals=2),
     tile("Fallbacks", "percentunit", share(DOUBTS, ROWS_BEGUN),
@@ -107,7 +117,7 @@ PAYS = [
           [("p50", engine_latency(0.5)), ("p95", engine_latency(0.95)), ("p99", engine_latency(0.99)), ("sparsity", SPARSITY)],
           "Latency as vLLM or SGLang count it (left), and the sparsity of the same pods (right). Where sparsity rises, latency should fall.",
           "No engine metrics: scrape the engine's port too", (12, 9),
-          overrides=[override("sparsity", unit="percentunit", axis="right", color="#8AB8FF", dash=True, fill=0, min=0, max=1)]),
+          label="latency", overrides=[override("sparsity", unit="percentunit", axis="right", label="sparsity", color="#8AB8FF", dash=True, fill=0, min=0, max=1)]),
     graph("Latency of pods with and without sparsity", "s",
           [("p50, sparse", latency_of_pods(0.5, "and")), ("p95, sparse", latency_of_pods(0.95, "and")),
            ("p50, scanning all", latency_of_pods(0.5, "unless")), ("p95, scanning all", latency_of_pods(0.95, "unless"))],
@@ -117,17 +127,17 @@ PAYS = [
                      override("p50, scanning all", color=ORANGE), override("p95, scanning all", color="dark-orange")]),
     graph("Sparsity by pod", "percentunit",
           [("{{pod}}", f"1 - {rate('spin_blocks_selected_total', by='pod')} / ({rate('spin_blocks_considered_total', by='pod')} > 0)"),
-           ("target", f"max(spin_target_sparsity_ratio{{{MODELS}}})")],
-          "Share of blocks that were not scored, for each pod, beside the target.", "No steps", (8, 8), most=1,
+           ("target", TARGET)],
+          "Share of blocks that were not scored, for each pod, beside the target of all (their mean, weighted by blocks).", "No steps", (8, 8), most=1,
           overrides=[override("target", color="text", dash=True, fill=0)]),
     graph("Scan time saved, and own time, a step", "s",
           [("saved (estimate)", share(f"({SAVED})", STEPS)), ("own time", share(OWN, STEPS)), ("net", share(f"({SAVED} - {OWN})", STEPS))],
-          "What a mean decode step saves in scanning (estimate: skipped blocks x $scan_ns ns) and what Spin itself takes. Spin pays while the net is above zero.",
+          "What a mean decode step saves in scanning (estimate: skipped blocks x $scan_ns ns) and what Spin itself takes. Spin pays while the net is above zero. On the CPU device the two are of different machines (a GPU's scan, a CPU's own time), and the net means nothing.",
           "No steps", (8, 8), least=None,
           overrides=[override("saved (estimate)", color=GREEN), override("own time", color=ORANGE), override("net", color="text", dash=True, fill=0)]),
     graph("Tokens generated", "short",
           [(label, rate(f"{name}:generation_tokens_total", scope=PODS)) for label, name in ENGINES],
-          "Tokens a second that vLLM or SGLang generate in these pods.", "No engine metrics: scrape the engine's port too", (8, 8)),
+          "Tokens a second that vLLM or SGLang generate in these pods.", "No engine metrics: scrape the engine's port too", (8, 8), label="per second"),
 ]
 
 QUALITY = [
@@ -141,42 +151,42 @@ QUALITY = [
           [("layer {{layer}}", f"topk(6, {share(rate('spin_audit_missed_slots_total', by='layer', window=AUDITS), rate('spin_audit_topk_slots_total', by='layer', window=AUDITS))})")],
           "The layers that miss most. Layers differ by orders of magnitude; calibrated budgets give the bad ones more blocks.", "No audit yet", (8, 9), at_least=0.01),
     table("Layers", [
-        ("target", f"1 - max by (layer) (spin_layer_target_sparsity_ratio{{{MODELS}}})"),
+        ("target", f"1 - {weighted('spin_layer_target_sparsity_ratio', OF_LAYERS, 'layer', '[$__range]')}"),
         ("kept", share(rate("spin_blocks_selected_total", by="layer", window="[$__range]"), rate("spin_blocks_considered_total", by="layer", window="[$__range]"))),
         ("missed", share(rate("spin_audit_missed_slots_total", by="layer", window="[$__range]"), rate("spin_audit_topk_slots_total", by="layer", window="[$__range]"))),
         ("audited", f"sum by (layer) (increase(spin_audit_rows_total{{{MODELS}}}[$__range]))")],
-        "Budget of each layer (share of blocks to keep), what was really scored, and what audits saw missed, over the time range.",
+        "Budget of each layer (share of blocks to keep; the mean of pods, weighted by blocks), what was really scored, and what audits saw missed, over the time range.",
         [("layer", "Layer", None, {"width": 60}), ("Value #A", "Budget", "percentunit", {"decimals": 1, "width": 75}),
          ("Value #B", "Scored", "percentunit", {"decimals": 1, "min": 0, "max": 1, "width": 130, "cell": {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}}),
          ("Value #C", "Missed", "percentunit", {"decimals": 2, "width": 80}), ("Value #D", "Audited", "short", {"decimals": 0})], size=(8, 9), nothing="No model yet"),
     graph("Blocks scored, by why", "short", [("{{source}}", rate("spin_blocks_selected_total", by="source"))],
           "Blocks a second: ranked best (predicted), drawn at random (explored), new tokens (pinned), or the whole row (full: cold, audit or fallback).",
-          "No steps", (8, 8), stacked=True,
+          "No steps", (8, 8), stacked=True, label="per second",
           overrides=[override("predicted", color=GREEN), override("explored", color=BLUE), override("pinned", color="purple"), override("full", color=ORANGE)]),
     graph("Rows audited", "short", [("{{model_name}}", f"60 * {rate('spin_audit_rows_total', ONE_LAYER, by='model_name')}")],
-          "Audited rows a minute. The miss rate is as fresh as these are frequent: none means that nobody knows what is missed.", "No audit yet", (8, 8), at_least=1),
+          "Audited rows a minute. The miss rate is as fresh as these are frequent: none means that nobody knows what is missed.", "No audit yet", (8, 8), at_least=1, label="per minute"),
     graph("Scores explored", "percentunit", [("explored", share(rate("spin_blocks_selected_total", EXPLORED), SCORED))],
           "Share of scored blocks that were drawn at random, so that forgotten blocks get another chance.", "No steps", (8, 8)),
     graph("Missed by layer, p99", "percentunit",
           [("layer {{layer}}", f"topk(6, histogram_quantile(0.99, {rate('spin_audit_miss_ratio_bucket', by='layer, le', window=AUDITS)}))")],
           "The layers whose worst steps are worst: one audited step in a hundred missed more than this.", "No audit yet", (8, 8), at_least=0.01),
     graph("Budgets by layer", "percentunit",
-          [("layer {{layer}}", f"1 - max by (layer) (spin_layer_target_sparsity_ratio{{{MODELS}}})")],
-          "Share of blocks that each layer may keep, by the policy in force. One line if the budgets are uniform.", "No model yet", (8, 8), most=1),
+          [("layer {{layer}}", f"1 - {weighted('spin_layer_target_sparsity_ratio', OF_LAYERS, 'layer')}")],
+          "Share of blocks that each layer may keep, by the policy in force; the mean of pods, weighted by blocks. One line if the budgets are uniform.", "No steps", (8, 8), most=1),
     graph("Policy epoch, by who decides", "short",
           [("{{model_name}}: {{mode}}", f"max by (model_name, mode) ((spin_budget_mode{{{MODELS}}} == 1) * ignoring (mode) group_left () spin_policy_epoch{{{MODELS}}})")],
           "Rises with every change of the policy, whoever makes it. fixed: the sparsity given; calibrated: the same total, learnt from audits; target_miss: a total that holds a miss.",
-          "No model yet", (8, 8), decimals=0, at_least=5),
+          "No model yet", (8, 8), decimals=0, at_least=5, label="epoch"),
     graph("Budget changes of spind", "short",
-          [("{{kind}}", f"60 * {rate('spin_budget_changes_total', by='kind', window=AUDITS)}")],
-          "Changes a minute that spind made itself. A fallback is a return to more blocks because misses had jumped; many of them mean that the load changes faster than audits can follow.",
-          "No model yet", (8, 8), at_least=1, overrides=[override("fallback", color=RED)]),
+          [("{{kind}}", f"sum by (kind) (increase(spin_budget_changes_total{{{MODELS}}}[$__range]))")],
+          "Changes that spind made itself, counted over the length of the time range up to each point. A fallback is a return to more blocks because misses had jumped; many of them mean that the load changes faster than audits can follow.",
+          "No model yet", (8, 8), decimals=0, at_least=5, label="changes", overrides=[override("fallback", color=RED)]),
     graph("What audits cost", "percentunit", [("blocks for audits alone", share(for_audits(), rate("spin_blocks_considered_total", window=AUDITS)))],
           "Blocks that were scored only because a step was audited, as a share of all blocks of all steps. --audit-every sets it.", "No audit yet", (8, 8), at_least=0.01),
     graph("Age of what is left out, at most", "short", [("all layers", age()), ("worst layer", f"max({age('layer')})")],
           "Staleness, in decode steps: how old the last score of a block that predictions leave out is, on average and at most. A bound, not a measurement: in each step exploration and audits score such a block with a chance p, "
           "so its score is 1/p steps old, or younger where the prediction took it back in between. More exploration or more audits lower it; times ITL it is seconds.",
-          "Nothing is explored or audited", (8, 8), overrides=[override("worst layer", color=ORANGE, dash=True, fill=0)]),
+          "Nothing is explored or audited", (8, 8), label="steps", overrides=[override("worst layer", color=ORANGE, dash=True, fill=0)]),
 ]
 
 COST = [
@@ -198,18 +208,18 @@ REASONS = {"cold": "super-light-blue", "no_sidecar": RED, "deadline": YELLOW, "e
 FAULTS = [
     graph("Fallback rows, by reason", "short", [("{{reason}}", rate("spin_fallback_rows_total", by="reason", scope=PODS))],
           "Rows a second that scored all blocks out of doubt. cold is the first step of a request and normal; runbook SpinFallbackHigh explains the others.",
-          "No spind", (12, 8), stacked=True, at_least=1,
+          "No spind", (12, 8), stacked=True, at_least=1, label="per second",
           overrides=[override(reason, color=color) for reason, color in REASONS.items()]),
     graph("Share of rows that fall back", "percentunit",
           [("{{pod}}", share(rate("spin_fallback_rows_total", 'reason!="cold"', by="pod", scope=PODS), rate("spin_rows_total", by="pod", scope=PODS)))],
           "Without cold rows, for each pod. The dashed lines are the limits of the alerts.", "No steps", (12, 8), limits=((0.05, YELLOW), (0.5, RED)), decimals=0, at_least=0.1),
     graph("Sessions ended, by reason", "short", [("{{reason}}", f"60 * {rate('spin_session_ends_total', by='reason', scope=PODS)}")],
-          "Sessions a minute that ended. closed and shutdown are orderly; connection_lost and peer_exited are engines that vanished.", "No spind", at_least=1),
+          "Sessions a minute that ended. closed and shutdown are orderly; connection_lost and peer_exited are engines that vanished.", "No spind", at_least=1, label="per minute"),
     graph("Scores that were no numbers", "short", [("{{model_name}}", f"60 * {rate('spin_scores_nonfinite_total', by='model_name')}")],
-          "Scores a minute that were NaN, infinite or too large. They never enter the state; they come from the engine.", "No model", at_least=1),
+          "Scores a minute that were NaN, infinite or too large. They never enter the state; they come from the engine.", "No model", at_least=1, label="per minute"),
     graph("Refused and failed", "short",
           [("connections refused", f"60 * {rate('spin_connections_rejected_total', scope=PODS)}"), ("calls failed", f"60 * {rate('spin_rpcs_total', FAILED, scope=PODS)}")],
-          "Events a minute: users turned away, calls with an error.", "No spind", at_least=1),
+          "Events a minute: users turned away, calls with an error.", "No spind", at_least=1, label="per minute"),
 ]
 
 MEMORY = [
@@ -219,7 +229,7 @@ MEMORY = [
     graph("Slab in use, by pod", "percentunit", [("{{pod}}", f"sum by (pod) (spin_state_bytes{{{PODS}}}) / sum by (pod) (spin_slab_bytes{{{PODS}}})")],
           "Above 90 % new requests may be refused state, and then score all blocks.", "No spind", most=1, limits=((0.9, YELLOW),)),
     graph("Requests and sessions", "short", [("requests", f"sum(spin_requests{{{PODS}}})"), ("sessions", f"sum(spin_sessions{{{MODELS}}})")],
-          "Requests that have state, and engines (ranks) that are connected.", "No spind", decimals=0),
+          "Requests that have state, and engines (ranks) that are connected.", "No spind", decimals=0, label="open"),
 ]
 
 CONTROL = [
@@ -229,7 +239,7 @@ CONTROL = [
           "Time from arrival to answer.", "No calls"),
     graph("Queues and connections", "short", [("steps waiting", f"sum(spin_step_queue_depth{{{PODS}}})"), ("calls waiting", f"sum(spin_control_queue_depth{{{PODS}}})"),
                                               ("connections", f"sum(spin_connections{{{PODS}}})")],
-          "Work that waits for spind's threads, and open connections to the control socket.", "No spind", decimals=0),
+          "Work that waits for spind's threads, and open connections to the control socket.", "No spind", decimals=0, label="now"),
 ]
 
 PROCESS = [
@@ -240,7 +250,7 @@ PROCESS = [
     graph("Memory", "bytes", [("{{pod}}", f"sum by (pod) (process_resident_memory_bytes{{{PODS}}} and on (job, instance) spin_build_info)")],
           "Resident memory of spind, the touched part of a CPU slab included.", "No spind"),
     graph("CPU", "short", [("{{pod}}", f"sum by (pod) (rate(process_cpu_seconds_total{{{PODS}}}{R}) and on (job, instance) spin_build_info)")],
-          "Cores that spind uses.", "No spind", decimals=3, at_least=0.01),
+          "Cores that spind uses.", "No spind", decimals=3, at_least=0.01, label="cores"),
 ]
 
 ROWS = [

@@ -28,16 +28,24 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if not $v.gpu.dra.claimTemplateName }}
 {{- $_ := set $v.gpu.dra "claimTemplateName" (include "spin.fullname" . | printf "%s-gpu") }}
 {{- end }}
+{{- $_ := unset $v.gpu.dra "deviceClassName" }}
 {{- if $v.policy.file }}
 {{- if $v.policy.configMap }}{{ fail "policy.file and policy.configMap are both given; a sidecar reads one policy file" }}{{ end }}
 {{- $file := fromJson $v.policy.file }}
 {{- if ne (toString (get $file "format")) "spin-policy" }}
 {{- fail "policy.file is not a policy file: it must be JSON with \"format\": \"spin-policy\", as spinctl tune writes it; set it by --set-file" }}
 {{- end }}
+{{- include "spinlib.known" (dict "given" (omit $file "policy") "known" (dict "format" "" "version" "" "policy" "" "origin" "") "path" "policy.file: ") }}
+{{- include "spinlib.known" (dict "given" (get $file "policy" | default dict) "known" (include "spin.policyFields" . | fromYaml) "path" "policy.file: policy.") }}
 {{- $_ := set $v.policy "configMap" (include "spin.fullname" . | printf "%s-policy") }}
 {{- end }}
 {{- $_ := unset $v.policy "file" }}
 {{- toYaml $v }}
+{{- end }}
+
+{{/* The fields of a policy file's policy (docs/policy-file.md). */}}
+{{- define "spin.policyFields" -}}
+{sparsity: "", layer_sparsity: "", exploration: "", decay: "", seed: "", audit_every: "", pin_first_block: "", enabled: "", budget_mode: "", target_miss: "", min_sparsity: "", max_sparsity: ""}
 {{- end }}
 
 {{/* "true" if `enabled` (true, false or auto) holds for an API: dict "root" $ "enabled" VALUE "api" "group/version/Kind" */}}

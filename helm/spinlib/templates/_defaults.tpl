@@ -8,7 +8,7 @@ image: {repository: spin, tag: "", digest: "", pullPolicy: IfNotPresent}
 nativeSidecar: auto
 gpu:
   mode: none
-  dra: {claimName: gpu, request: ""}
+  dra: {claimName: gpu, claimTemplateName: "", request: ""}
   visibleDevices: {value: all, runtimeClassName: nvidia}
 mps: {enabled: false}
 slab: {size: 256Mi}
