@@ -17,6 +17,7 @@
 #include "client/cli/eval/eval_flags.h"
 #include "client/cli/eval/report.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/score_check.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/write_file.h"
 #include "prediction/calibrate.h"
@@ -55,7 +56,7 @@ absl::Status InTrace(const std::string& path, const absl::Status& status) {
 absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::string& path) {
   const absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
   if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
-  const prediction::EvaluationOptions options = EvaluationOptionsFor(flags);
+  const prediction::EvaluationOptions options = EvaluationOptionsFor(flags, trace->layers);
   const int steps = options.steps == 0 ? trace->steps : options.steps;
   const std::string name = NameOf(path, flags.traces);
   Progress progress(absl::StrCat("eval ", name),
@@ -67,8 +68,11 @@ absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::st
         return CheckInterrupt();
       });
   if (!evaluation.ok()) return InTrace(path, evaluation.status());
-  return EvaluatedTrace{name, path, trace->first_query, trace->layer_numbers,
-                        *std::move(evaluation)};
+  const auto scores = CheckScores("eval", path, *trace, steps);
+  if (!scores.ok()) return scores.status();
+  return EvaluatedTrace{
+      name,   path, trace->first_query, trace->layer_numbers, *std::move(evaluation),
+      *scores};
 }
 
 bool SameLayers(const std::vector<EvaluatedTrace>& traces) {
@@ -108,7 +112,17 @@ absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
   return absl::OkStatus();
 }
 
+absl::Status CheckEvalFlags(const EvalFlags& flags) {
+  const v1::Policy& policy = flags.policy;
+  if (policy.ByteSizeLong() > 0 && !policy.has_sparsity() && policy.layer_sparsity().empty()) {
+    return absl::InvalidArgumentError(
+        "--policy: has neither sparsity nor layer_sparsity; there is no budget to evaluate");
+  }
+  return flags.report.empty() ? absl::OkStatus() : CheckOutput(flags.report, flags.traces);
+}
+
 absl::Status RunEval(const EvalFlags& flags) {
+  if (absl::Status status = CheckEvalFlags(flags); !status.ok()) return status;
   EvalReport report = {flags, {}, std::nullopt};
   for (const std::string& path : flags.traces) {
     absl::StatusOr<EvaluatedTrace> trace = EvaluateOne(flags, path);
