@@ -69,8 +69,8 @@ absl::Status ReadBool(const Json& json, absl::string_view field, bool* out) {
 absl::Status ReadLayers(const Json& json, absl::string_view field, v1::Policy* policy) {
   if (!json.is_array()) return Wrong(field, json, "a list of numbers, one for each layer");
   if (json.size() > kMaxLayers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, ": ", json.size(), " layers are more than Spin takes, ", kMaxLayers));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": ", json.size(), " layers are more than Spin takes, ", kMaxLayers));
   }
   for (size_t i = 0; i < json.size(); ++i) {
     double value = 0;
@@ -170,8 +170,8 @@ absl::Status CheckFrame(const Json& file) {
 
 absl::StatusOr<v1::Policy> Parse(absl::string_view text) {
   if (text.size() > kMaxBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("is larger than ", kMaxBytes,
-                                                   " bytes, the most that a policy may take"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("is larger than ", kMaxBytes, " bytes, the most that a policy may take"));
   }
   absl::Status status = CheckJson(text);
   if (!status.ok()) return status;
@@ -213,7 +213,8 @@ std::string Format(const v1::Policy& policy, absl::string_view origin) {
   if (policy.has_pin_first_block()) out["pin_first_block"] = policy.pin_first_block();
   if (policy.has_enabled()) out["enabled"] = policy.enabled();
   OrderedJson file = {{"format", kFormat}, {"version", kVersion}, {"policy", out}};
-  OrderedJson about = OrderedJson::parse(origin.begin(), origin.end(), nullptr, /*allow_exceptions=*/false);
+  OrderedJson about =
+      OrderedJson::parse(origin.begin(), origin.end(), nullptr, /*allow_exceptions=*/false);
   if (about.is_object()) file["origin"] = std::move(about);
   return file.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }

@@ -13,11 +13,12 @@
 namespace spin::trace {
 namespace {
 
-constexpr double kLargestCode = 448;  // of FP8 E4M3
+constexpr double kLargestCode = 448;                                     // of FP8 E4M3
 constexpr double kLargestSum = std::numeric_limits<float>::max() / 2.0;  // room for rounding
 
 bool AnyNanCode(const std::vector<uint8_t>& codes) {
-  return std::any_of(codes.begin(), codes.end(), [](uint8_t code) { return (code & 0x7f) == 0x7f; });
+  return std::any_of(codes.begin(), codes.end(),
+                     [](uint8_t code) { return (code & 0x7f) == 0x7f; });
 }
 
 // The largest magnitude; infinity if one is not finite.

@@ -17,8 +17,8 @@ absl::StatusOr<trace::ScoreCount> CheckScores(const std::string& command, const 
   if (count.ok() && count->nan + count->infinite > 0) {
     std::fputs(absl::StrCat("spinctl ", command, ": warning: ", path, ": ",
                             FormatCount(static_cast<uint64_t>(count->nan)), " scores are NaN and ",
-                            FormatCount(static_cast<uint64_t>(count->infinite)),
-                            " infinite, of ", FormatCount(static_cast<uint64_t>(count->all)),
+                            FormatCount(static_cast<uint64_t>(count->infinite)), " infinite, of ",
+                            FormatCount(static_cast<uint64_t>(count->all)),
                             "; what they hide is not measured\n")
                    .c_str(),
                stderr);

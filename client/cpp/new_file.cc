@@ -19,7 +19,7 @@
 namespace spin::internal {
 namespace {
 
-constexpr int kAttempts = 16;            // at a name; two are equal once in 2^64
+constexpr int kAttempts = 16;             // at a name; two are equal once in 2^64
 constexpr size_t kLongestNamePart = 200;  // of 255 that a name may have
 
 absl::Status Error(const std::string& path, int error, absl::string_view what) {

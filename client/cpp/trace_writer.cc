@@ -124,7 +124,8 @@ absl::Status FileTraceWriter::PutKeys(int layer, int first_slot, absl::Span<cons
   absl::Status status =
       file_.WriteAt(kHeaderBytes + slot * options_.dim, k.data(), static_cast<int64_t>(k.size()));
   if (!status.ok()) return status;
-  status = file_.WriteAt(kHeaderBytes + BytesOf(options_, 0).k + slot * 4, k_scale.data(), slots * 4);
+  status =
+      file_.WriteAt(kHeaderBytes + BytesOf(options_, 0).k + slot * 4, k_scale.data(), slots * 4);
   if (!status.ok()) return status;
   std::fill_n(layers_[layer].has_key.begin() + first_slot, slots, true);
   return absl::OkStatus();

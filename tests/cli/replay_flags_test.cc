@@ -47,7 +47,8 @@ TEST(ReplayFlagsTest, BoundsAreHeldAgainstEachOther) {
   ReplayFlags flags = Flags();
   flags.min_sparsity = 0.8;
   flags.max_sparsity = 0.2;
-  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "--min-sparsity: 0.8 is more than --max-sparsity, 0.2");
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)),
+            "--min-sparsity: 0.8 is more than --max-sparsity, 0.2");
 }
 
 TEST(ReplayFlagsTest, LimitsOfSpinAreNamed) {

@@ -71,8 +71,7 @@ absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::st
   const auto scores = CheckScores("eval", path, *trace, steps);
   if (!scores.ok()) return scores.status();
   return EvaluatedTrace{
-      name,   path, trace->first_query, trace->layer_numbers, *std::move(evaluation),
-      *scores};
+      name, path, trace->first_query, trace->layer_numbers, *std::move(evaluation), *scores};
 }
 
 bool SameLayers(const std::vector<EvaluatedTrace>& traces) {
