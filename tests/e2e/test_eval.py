@@ -154,6 +154,9 @@ def test_what_is_read_is_not_written_nor_read_twice(spinctl, small_trace, tmp_pa
     assert "is not a regular file" in spinctl.refusal(*tune, "--out", "/dev/null")
     assert "is the same file as" in spinctl.refusal("tune", trace, link, *tune[2:])
     assert "is read from, too" in spinctl.refusal("eval", trace, "--topk", 128, "--report", trace)
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.4}}))
+    assert "is read from, too" in spinctl.refusal("eval", trace, "--topk", 128, "--policy", policy, "--report", policy)
     assert trace.read_bytes() == small_trace.read_bytes()
 
 

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -112,12 +114,15 @@ absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
 }
 
 absl::Status CheckEvalFlags(const EvalFlags& flags) {
-  const v1::Policy& policy = flags.policy;
-  if (policy.ByteSizeLong() > 0 && !policy.has_sparsity() && policy.layer_sparsity().empty()) {
+  const bool budgets = flags.policy.has_sparsity() || !flags.policy.layer_sparsity().empty();
+  if (!flags.policy_path.empty() && !budgets) {
     return absl::InvalidArgumentError(
         "--policy: has neither sparsity nor layer_sparsity; there is no budget to evaluate");
   }
-  return flags.report.empty() ? absl::OkStatus() : CheckOutput(flags.report, flags.traces);
+  if (flags.report.empty()) return absl::OkStatus();
+  std::vector<std::string> inputs = flags.traces;
+  inputs.push_back(flags.policy_path);
+  return CheckOutput(flags.report, inputs);
 }
 
 absl::Status RunEval(const EvalFlags& flags) {
@@ -146,7 +151,12 @@ void AddEvalCommand(CLI::App* app, Action* action) {
       app->add_subcommand("eval", "Compare predictors on recorded traces, and what each misses");
   command->footer(kFooter);
   AddEvalFlags(command, flags.get());
-  command->callback([=] { *action = [flags] { return RunEval(*flags); }; });
+  command->callback([=] {
+    if (command->count("--policy") > 0) {
+      flags->policy_path = command->get_option("--policy")->results().back();
+    }
+    *action = [flags] { return RunEval(*flags); };
+  });
 }
 
 }  // namespace spin::cli
