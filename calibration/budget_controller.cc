@@ -127,7 +127,10 @@ std::optional<BudgetDecision> BudgetController::Calibrate() {
   const std::vector<MissCurve> curves = Beliefs(slow_, kPriorRows);
   const absl::StatusOr<Allocation> next = AllocateAtSparsity(curves, total_, limits_);
   const double now = ExpectedMiss(curves, sparsity_, options_.exploration);
-  if (!next.ok() || next->expected_miss > (1 - kWorthwhile) * now) return std::nullopt;
+  // Contexts that are short for K can't reach the total whatever the budgets: theirs would stay in
+  // force for the long ones that come after them.
+  if (!next.ok() || next->total_sparsity < total_ - kDeadBand) return std::nullopt;
+  if (next->expected_miss >= (1 - kWorthwhile) * now) return std::nullopt;
   return Adopt(*next, false,
                absl::StrFormat("calibrated on %d audits: expected miss %.3f %% instead of %.3f %%",
                                rows_, 100 * next->expected_miss, 100 * now));

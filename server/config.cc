@@ -13,6 +13,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "policy_file/policy_file.h"
 #include "server/version.h"
@@ -251,10 +252,10 @@ std::optional<int> ParseInto(int argc, char** argv, Config& config) {
 absl::Status CheckTogether(const Policy& policy) {
   if (policy.target_miss <= 0)
     return absl::InvalidArgumentError("--target-miss: 0 is not in (0, 1)");
-  if (policy.min_sparsity <= policy.max_sparsity) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--min-sparsity: ", policy.min_sparsity,
-                                                 " is more than --max-sparsity, ",
-                                                 policy.max_sparsity));
+  const std::optional<PolicyConflict> conflict = ConflictIn(policy);
+  if (!conflict.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", absl::StrReplaceAll(conflict->field, {{"_", "-"}}), ": ", conflict->why));
 }
 
 }  // namespace

@@ -21,13 +21,15 @@ absl::Status CheckRatio(double value, bool below_one, absl::string_view prefix,
 
 absl::Status CheckLayerSparsity(const v1::Policy& change, int layers, absl::string_view prefix) {
   if (change.layer_sparsity().empty()) return absl::OkStatus();
-  if (change.layer_sparsity_size() != layers) {
+  const int values = change.layer_sparsity_size();
+  if (layers == 0 ? values > kernels::kMaxLayers : values != layers) {
     return RefuseField(absl::StrCat(prefix, "layer_sparsity"),
-                       layers == 0 ? "needs a session, whose layers it can match"
-                                   : absl::StrCat("has ", change.layer_sparsity_size(),
-                                                  " values for ", layers, " layers"));
+                       absl::StrCat("has ", values, " values for ",
+                                    layers == 0 ? absl::StrCat("at most ", kernels::kMaxLayers)
+                                                : absl::StrCat(layers),
+                                    " layers"));
   }
-  for (int i = 0; i < layers; ++i) {
+  for (int i = 0; i < values; ++i) {
     const absl::Status status =
         CheckRatio(change.layer_sparsity(i), true, prefix, absl::StrCat("layer_sparsity[", i, "]"));
     if (!status.ok()) return status;
@@ -72,6 +74,25 @@ Policy Policy::ForLayers(int layers) const {
                  static_cast<double>(layer_sparsity.size());
   out.layer_sparsity.clear();
   return out;
+}
+
+std::optional<PolicyConflict> ConflictIn(const Policy& policy) {
+  if (policy.min_sparsity > policy.max_sparsity) {
+    return PolicyConflict{
+        "min_sparsity",
+        absl::StrCat(policy.min_sparsity, " is more than max_sparsity, ", policy.max_sparsity)};
+  }
+  if (policy.budget_mode != v1::BUDGET_MODE_FIXED && policy.audit_every == 0) {
+    return PolicyConflict{"audit_every",
+                          "0 audits nothing, and budgets are learnt from audits: try 64"};
+  }
+  return std::nullopt;
+}
+
+absl::Status RefuseConflict(const std::optional<PolicyConflict>& conflict,
+                            absl::string_view prefix) {
+  if (!conflict.has_value()) return absl::OkStatus();
+  return RefuseField(absl::StrCat(prefix, conflict->field), conflict->why);
 }
 
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -39,8 +41,19 @@ struct Policy {
 };
 
 // Checks every field that is set. `layers` is the session's number of layers, or 0 if it is not
-// known (then per-layer values are refused). `prefix` is put before field names, such as "policy.".
+// known (then any number of per-layer values is right). `prefix` is put before field names, such as
+// "policy.".
 absl::Status CheckPolicy(const v1::Policy& change, int layers, absl::string_view prefix);
+
+// Fields of a policy that do not go together: one of them, and why.
+struct PolicyConflict {
+  absl::string_view field;  // as in the proto
+  std::string why;
+};
+std::optional<PolicyConflict> ConflictIn(const Policy& policy);
+// OK without one.
+absl::Status RefuseConflict(const std::optional<PolicyConflict>& conflict,
+                            absl::string_view prefix);
 
 // Overlays the fields that are set. The change must have passed CheckPolicy.
 void ApplyPolicy(const v1::Policy& change, Policy* policy);

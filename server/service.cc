@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "server/attach_stream.h"
 #include "server/codec.h"
@@ -121,12 +122,28 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   for (const auto& other : parts_.sessions->All()) other->Sweep();
   auto region = SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
+  const int layers = (*region)->shape().geometry.layers;
   Policy policy;
+  std::string reason = "as the session was opened";
   {
     absl::MutexLock lock(&mutex_);
-    policy = default_policy_.ForLayers((*region)->shape().geometry.layers);
+    policy = default_policy_.ForLayers(layers);
+    if (!default_policy_.layer_sparsity.empty() && policy.layer_sparsity.empty() &&
+        !request.policy().has_sparsity() && request.policy().layer_sparsity().empty()) {
+      absl::StrAppend(&reason, ", with the mean of the default budgets: they are for ",
+                      default_policy_.layer_sparsity.size(), " layers, the session has ", layers);
+      spdlog::warn(
+          "a session of {} gets one sparsity for all layers, {:.4f}: the default budgets "
+          "are for {} layers, it has {}",
+          request.model_name(), policy.sparsity, default_policy_.layer_sparsity.size(), layers);
+    }
   }
   ApplyPolicy(request.policy(), &policy);
+  if (const auto conflict = ConflictIn(policy); conflict.has_value()) {
+    // Not refused: an engine that gets no session loses more than one that learns no budgets.
+    spdlog::warn("a session of {} asks for a policy whose {} does not go with the rest: {}",
+                 request.model_name(), std::string(conflict->field), conflict->why);
+  }
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = RandomId(),
@@ -137,7 +154,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
                       .allow_recording = request.allow_recording(),
                       .peer = *peer,
                       .opened_at = absl::Now()},
-      *region, policy);
+      *region, policy, std::move(reason));
   status = parts_.sessions->Add(session);
   if (!status.ok()) return status;
   // If the connection ended before the table knew of the session, nobody else will end it.
@@ -311,6 +328,7 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     const auto session = parts_.sessions->Find(request.session_id());
     if (!session.ok()) return session.status();
     status = CheckPolicy(request.policy(), (*session)->layers(), "policy.");
+    if (status.ok()) status = RefuseConflict((*session)->ConflictOf(request.policy()), "policy.");
     if (!status.ok()) return status;
     const auto in_force = (*session)->UpdatePolicy(request.policy());
     *response->mutable_policy() = ToProto(in_force->policy);
@@ -319,10 +337,17 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     return absl::OkStatus();
   }
   status = CheckPolicy(request.policy(), 0, "policy.");
+  for (const auto& session : parts_.sessions->All()) {
+    if (status.ok()) status = RefuseConflict(session->ConflictOf(request.policy()), "policy.");
+  }
   if (!status.ok()) return status;
   {
     absl::MutexLock lock(&mutex_);
-    ApplyPolicy(request.policy(), &default_policy_);
+    Policy next = default_policy_;
+    ApplyPolicy(request.policy(), &next);
+    status = RefuseConflict(ConflictIn(next), "policy.");
+    if (!status.ok()) return status;
+    default_policy_ = std::move(next);
     *response->mutable_policy() = ToProto(default_policy_);
     response->set_policy_epoch(++default_policy_epoch_);
   }
@@ -338,7 +363,13 @@ grpc::ServerUnaryReactor* SpinService::UpdatePolicy(grpc::CallbackServerContext*
                                                     v1::UpdatePolicyResponse* response) {
   Call call(Method::kUpdatePolicy, context, parts_.rpc_metrics);
   const absl::Status status = DoUpdatePolicy(*request, response);
-  if (status.ok()) spdlog::info("policy changed by a call: {}", request->ShortDebugString());
+  if (status.ok()) {
+    spdlog::info("{}: policy changed by a call: {}",
+                 request->session_id() == 0
+                     ? std::string("all sessions, and those to come")
+                     : absl::StrFormat("session %016x", request->session_id()),
+                 request->policy().ShortDebugString());
+  }
   call.Answer(status);
   return call.reactor();
 }

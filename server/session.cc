@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "dataplane/timeline.h"
 #include "server/codec.h"
@@ -24,7 +25,8 @@ Session::StepBuffers::StepBuffers(int max_requests) {
   next.reserve(max_requests);
 }
 
-Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy)
+Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy,
+                 std::string reason)
     : identity_(std::move(identity)),
       region_(std::move(region)),
       requests_(region_, identity_.zero_init),
@@ -33,7 +35,7 @@ Session::Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region
       budgets_(region_->shape().geometry, policy),
       policy_(std::make_shared<PolicyInForce>(
           PolicyInForce{policy, 1, ToKernels(policy, region_->shape().geometry.layers),
-                        "as the session was opened", absl::Now()})) {
+                        std::move(reason), absl::Now()})) {
   reported_.layers.resize(layers());
   reported_.audits.resize(layers());
 }
@@ -43,12 +45,23 @@ std::shared_ptr<const PolicyInForce> Session::policy() const {
   return policy_;
 }
 
+std::optional<PolicyConflict> Session::ConflictOf(const v1::Policy& change) const {
+  Policy next = policy()->policy;
+  if (ConflictIn(next).has_value()) return std::nullopt;  // nothing new: the off switch must work
+  ApplyPolicy(change, &next);
+  return ConflictIn(next);
+}
+
 std::shared_ptr<const PolicyInForce> Session::UpdatePolicy(const v1::Policy& change) {
   absl::MutexLock lock(&budgets_mutex_);
   Policy next = policy()->policy;
   ApplyPolicy(change, &next);
-  if (ChangesBudgets(change)) budgets_.Restart(next, Totals());
-  return Enforce(std::move(next), "set by a call");
+  const Policy fitting = next.ForLayers(layers());
+  const bool fits = fitting.layer_sparsity.size() == next.layer_sparsity.size();
+  if (ChangesBudgets(change)) budgets_.Restart(fitting, Totals());
+  return Enforce(fitting, fits ? "set by a call"
+                               : absl::StrCat("set by a call, with the mean of budgets for ",
+                                              next.layer_sparsity.size(), " layers"));
 }
 
 void Session::ReviewBudgets() {
@@ -58,7 +71,8 @@ void Session::ReviewBudgets() {
   if (!decision.has_value() || ended()) return;
   Policy next = policy()->policy;
   next.layer_sparsity = decision->sparsity;
-  next.sparsity = next.TargetSparsity();
+  // A calibrated policy keeps the total that it was given.
+  if (next.budget_mode == v1::BUDGET_MODE_TARGET_MISS) next.sparsity = next.TargetSparsity();
   {
     absl::MutexLock totals_lock(&totals_mutex_);
     reported_.budget_changes += 1;
@@ -67,7 +81,8 @@ void Session::ReviewBudgets() {
   const auto in_force = Enforce(std::move(next), decision->reason);
   spdlog::log(decision->fallback ? spdlog::level::warn : spdlog::level::info,
               "session {:016x} of {}: policy epoch {}, sparsity {:.4f}: {}", identity_.id,
-              identity_.model_name, in_force->epoch, in_force->policy.sparsity, decision->reason);
+              identity_.model_name, in_force->epoch, in_force->policy.TargetSparsity(),
+              decision->reason);
 }
 
 std::shared_ptr<const PolicyInForce> Session::Enforce(Policy policy, std::string reason) {
@@ -182,7 +197,10 @@ SessionTotals Session::Totals() {
     RaiseTo(audits[layer], &reported_.audits[layer]);
   }
   SessionTotals totals = reported_;
+  const auto topk = static_cast<uint64_t>(region_->shape().geometry.topk);
   for (kernels::LayerCounters& layer : totals.layers) {
+    totals.miss_millionths.push_back(layer.audit_missed_slots / topk * 1'000'000 +
+                                     layer.audit_missed_slots % topk * 1'000'000 / topk);
     layer.considered_blocks += unobserved_full_blocks_;
     layer.full_blocks += unobserved_full_blocks_;
   }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +63,9 @@ struct SessionIdentity {
 // One engine rank's session. Thread-safe, except where the step thread is named.
 class Session {
  public:
-  Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy);
+  // `reason` says, for people, where the policy comes from.
+  Session(SessionIdentity identity, std::shared_ptr<SessionRegion> region, Policy policy,
+          std::string reason = "as the session was opened");
 
   const SessionIdentity& identity() const { return identity_; }
   const SessionRegion& region() const { return *region_; }
@@ -70,6 +73,8 @@ class Session {
   RequestTable& requests() { return requests_; }
 
   std::shared_ptr<const PolicyInForce> policy() const;
+  // What a checked change would make of the policy that does not go together.
+  std::optional<PolicyConflict> ConflictOf(const v1::Policy& change) const;
   // Applies a checked change of a caller, and tells the client. Budgets that were learnt stay,
   // unless the change is about budgets.
   std::shared_ptr<const PolicyInForce> UpdatePolicy(const v1::Policy& change)

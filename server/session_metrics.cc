@@ -74,8 +74,8 @@ MetricFamily PerLayer(const Models& models, const char* name, const char* help,
   return PerLayer(models, name, help, &SessionTotals::audits, field);
 }
 
-// The miss of audited rows. Audits know the sum of missed slots, not that of the rows' ratios; the
-// two agree where rows have equally many top-K slots, which is all but short contexts.
+// The miss of audited rows. Audits know the sum of missed slots, not that of the rows' ratios; over
+// K the two agree, but for contexts with fewer than K slots, which count for less. It only grows.
 MetricFamily AuditMisses(const Models& models) {
   MetricFamily family =
       Family("spin_audit_miss_ratio",
@@ -84,7 +84,6 @@ MetricFamily AuditMisses(const Models& models) {
              MetricType::Histogram);
   for (const auto& [model, totals] : models) {
     for (size_t layer = 0; layer < totals.totals.audits.size(); ++layer) {
-      const kernels::LayerCounters& counters = totals.totals.layers[layer];
       ClientMetric metric;
       metric.label = {{"model_name", model}, {"layer", absl::StrCat(layer)}};
       uint64_t rows = 0;
@@ -94,11 +93,8 @@ MetricFamily AuditMisses(const Models& models) {
       }
       metric.histogram.bucket.push_back({rows, std::numeric_limits<double>::infinity()});
       metric.histogram.sample_count = rows;
-      metric.histogram.sample_sum = counters.audit_topk_slots == 0
-                                        ? 0
-                                        : static_cast<double>(rows) *
-                                              static_cast<double>(counters.audit_missed_slots) /
-                                              static_cast<double>(counters.audit_topk_slots);
+      metric.histogram.sample_sum =
+          static_cast<double>(totals.totals.miss_millionths[layer]) * 1e-6;
       family.metric.push_back(std::move(metric));
     }
   }

@@ -40,6 +40,11 @@ void AddUp(const std::vector<Counters>& more, std::vector<Counters>* sum) {
   }
 }
 
+void AddUp(const std::vector<uint64_t>& more, std::vector<uint64_t>* sum) {
+  if (sum->size() < more.size()) sum->resize(more.size());
+  for (size_t layer = 0; layer < more.size(); ++layer) (*sum)[layer] += more[layer];
+}
+
 }  // namespace
 
 TimeTotals& TimeTotals::operator+=(const TimeTotals& other) {
@@ -59,6 +64,7 @@ SessionTotals& SessionTotals::operator+=(const SessionTotals& other) {
   rows += other.rows;
   AddUp(other.layers, &layers);
   AddUp(other.audits, &audits);
+  AddUp(other.miss_millionths, &miss_millionths);
   for (int reason = 0; reason < kFallbackReasons; ++reason) {
     fallback_rows[reason] += other.fallback_rows[reason];
   }

@@ -31,7 +31,10 @@ struct SessionTotals {
   uint64_t steps = 0;
   std::vector<kernels::LayerCounters> layers;
   std::vector<kernels::LayerAudits> audits;  // as many as layers
-  uint64_t rows = 0;                         // fallback_rows are some of these
+  // Missed slots over the session's K, in millionths, of each layer: what the misses of audited
+  // rows add up to, but for rows with fewer than K slots.
+  std::vector<uint64_t> miss_millionths;
+  uint64_t rows = 0;  // fallback_rows are some of these
   std::array<uint64_t, kFallbackReasons> fallback_rows = {};
   TimeTotals predict_time;
   TimeTotals observe_time;

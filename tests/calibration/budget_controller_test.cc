@@ -94,6 +94,31 @@ TEST(BudgetControllerTest, CalibrationNearsTheBestBudgetsAndIsNeverMuchWorseThan
   }
 }
 
+// Contexts of hardly more than K slots keep most blocks under any budgets.
+TEST(BudgetControllerTest, ShortContextsDoNotLowerTheTotalForTheLongOnesAfterThem) {
+  BudgetController controller({0.6, 0.6, 0.6, 0.6}, {.exploration = 0.05, .topk_blocks = 4});
+  Model model({4, 8, 16, 32}, 3);
+  for (int audit = 0; audit < 60; ++audit) {
+    std::vector<LayerSample> samples = model.Audit(controller.sparsity());
+    for (LayerSample& sample : samples) sample.blocks = audit < 30 ? 5 : 500;
+    (void)controller.Take(samples, 1);
+    EXPECT_NEAR(controller.total_sparsity(), 0.6, 0.01) << audit;
+  }
+  EXPECT_GT(controller.sparsity()[3], controller.sparsity()[0] + 0.05);
+}
+
+TEST(BudgetControllerTest, WhatMissesNothingIsLeftAlone) {
+  BudgetController controller({0.6, 0.6}, {.exploration = 0.05, .topk_blocks = 4});
+  std::vector<LayerSample> samples(2);
+  for (LayerSample& sample : samples) {
+    sample.topk_slots = sample.rank_slots[0] = kTopk;
+    sample.blocks = 500;
+  }
+  for (int audit = 0; audit < 100; ++audit) {
+    EXPECT_FALSE(controller.Take(samples, 1).has_value()) << audit;
+  }
+}
+
 TEST(BudgetControllerTest, HoldsTheTargetAboveTheBestUniformTotal) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Model model(kMixed, seed);

@@ -204,9 +204,9 @@ def test_interval_out_of_range_is_refused(client, seconds, nanos):
         next(client.stub.WatchStats(request, timeout=TIMEOUT))
 
 
-def test_policy_per_layer_for_all_sessions_needs_a_session(client):
+def test_policy_with_more_layers_than_any_session_has_is_refused(client):
     with refused(CODE.INVALID_ARGUMENT, "INVALID_FIELD", "policy.layer_sparsity"):
-        client.UpdatePolicy(session_pb2.UpdatePolicyRequest(policy=policy_pb2.Policy(layer_sparsity=[0.5])))
+        client.UpdatePolicy(session_pb2.UpdatePolicyRequest(policy=policy_pb2.Policy(layer_sparsity=[0.5] * 129)))
 
 
 def test_absurd_report_does_not_reach_the_metrics(spind, session):

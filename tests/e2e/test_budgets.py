@@ -53,7 +53,7 @@ class TestPolicyFile:
         engine = start_engine(spind, sparsity=0.4)
         engine.ready()
         (session,) = spinctl.json("sessions", "--socket", spind.socket)["sessions"]
-        path = policy_file(sparsity=0.625, budget_mode="target_miss", target_miss=0.02)
+        path = policy_file(sparsity=0.625, budget_mode="target_miss", target_miss=0.02, audit_every=64)
         done = spinctl.json("policy", "set", "--session", session["session_id"], "--file", path, "--socket", spind.socket)
         assert done["policy"]["sparsity"] == 0.625
         assert (done["policy"]["budget_mode"], done["policy"]["target_miss"]) == ("target_miss", 0.02)

@@ -249,6 +249,21 @@ class TestPolicy:
         later = RawSession(warm.client)
         assert later.opened.policy.sparsity == 0.125
 
+    def test_budgets_for_all_reach_the_sessions_that_they_fit_and_their_mean_the_others(self, warm):
+        assert self.update(warm, session_id=0, layer_sparsity=[0.25, 0.75]).sessions_changed == 1
+        assert list(warm.info().policy.layer_sparsity) == [0.25, 0.75]
+        self.update(warm, session_id=0, layer_sparsity=[0.25, 0.5, 0.75])
+        assert (list(warm.info().policy.layer_sparsity), warm.info().policy.sparsity) == ([], 0.5)
+        assert "mean of budgets for 3 layers" in warm.info().policy_reason
+
+    def test_what_does_not_go_together_across_calls_is_refused(self, warm):
+        self.update(warm, min_sparsity=0.9)
+        with refused(CODE.INVALID_ARGUMENT, "INVALID_FIELD", "policy.min_sparsity"):
+            self.update(warm, max_sparsity=0.1)
+        with refused(CODE.INVALID_ARGUMENT, "INVALID_FIELD", "policy.audit_every"):
+            self.update(warm, session_id=0, audit_every=0, budget_mode="BUDGET_MODE_CALIBRATED")
+        assert self.update(warm, enabled=False).policy.enabled is False
+
     def test_changes_come_down_the_stream_in_order(self, warm):
         for step in range(1, 20):
             self.update(warm, sparsity=step / 20)

@@ -41,9 +41,12 @@ TEST(PolicyTest, PerLayerValuesMustMatchTheLayers) {
   v1::Policy change;
   change.add_layer_sparsity(0.5);
   EXPECT_THAT(Refusal(change, 2), HasSubstr("1 values for 2 layers"));
-  EXPECT_THAT(Refusal(change, 0), HasSubstr("needs a session"));
+  EXPECT_TRUE(CheckPolicy(change, 0, "policy.").ok()) << "each session takes what fits it";
   change.add_layer_sparsity(kNan);
   EXPECT_THAT(Refusal(change, 2), HasSubstr("policy.layer_sparsity[1]"));
+  EXPECT_THAT(Refusal(change, 0), HasSubstr("policy.layer_sparsity[1]"));
+  for (int i = 0; i < kernels::kMaxLayers; ++i) change.add_layer_sparsity(0.5);
+  EXPECT_THAT(Refusal(change, 0), HasSubstr("at most 128"));
 }
 
 TEST(PolicyTest, OnlySetFieldsChange) {
@@ -122,6 +125,19 @@ TEST(PolicyTest, BudgetsOutsideTheirRangeAreRefusedByName) {
   EXPECT_THAT(Refusal(change), HasSubstr("policy.min_sparsity"));
   change.set_min_sparsity(0.5);
   EXPECT_EQ(Refusal(change), "");
+}
+
+TEST(PolicyTest, FieldsThatDoNotGoTogetherAreNamed) {
+  Policy policy;
+  EXPECT_FALSE(ConflictIn(policy).has_value());
+  policy.audit_every = 0;
+  EXPECT_FALSE(ConflictIn(policy).has_value()) << "fixed budgets need no audits";
+  policy.budget_mode = v1::BUDGET_MODE_CALIBRATED;
+  EXPECT_EQ(ConflictIn(policy)->field, "audit_every");
+  policy = Policy();
+  policy.min_sparsity = 0.9;
+  policy.max_sparsity = 0.1;
+  EXPECT_EQ(ConflictIn(policy)->field, "min_sparsity");
 }
 
 TEST(PolicyTest, BudgetsOfAnotherModelBecomeTheirMean) {

@@ -41,6 +41,15 @@ TEST(TotalsTest, MoreBucketsThanThereAreAreIgnored) {
   EXPECT_EQ(total.buckets.back(), 1u);
 }
 
+TEST(TotalsTest, MissesOfSessionsAddUp) {
+  SessionTotals one;
+  one.miss_millionths = {5, 7};
+  SessionTotals other;
+  other.miss_millionths = {1};
+  other += one;
+  EXPECT_EQ(other.miss_millionths, (std::vector<uint64_t>{6, 7}));
+}
+
 TEST(TotalsTest, AddingTakesTheLongerListOfLayers) {
   SessionTotals sum, two_layers;
   two_layers.layers.resize(2);
