@@ -15,20 +15,27 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "policy_file/json_bounds.h"
 
 namespace spin::policy_file {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // to write: finding a key takes as long as it has keys
 
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxLayers = 128;  // limit of the contract
+constexpr size_t kShownCharacters = 64;
 constexpr char kFormat[] = "spin-policy";
 constexpr int kVersion = 1;
 constexpr char kModePrefix[] = "BUDGET_MODE_";
 
 absl::Status Wrong(absl::string_view field, const Json& found, absl::string_view expected) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, ": ", found.dump(-1, ' ', false, Json::error_handler_t::replace),
-                   " is not ", expected));
+  const std::string text =
+      found.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", text.substr(0, kShownCharacters),
+                                                 text.size() > kShownCharacters ? "..." : "",
+                                                 " is not ", expected));
 }
 
 // What a ratio may be; all are at least 0.
@@ -61,6 +68,10 @@ absl::Status ReadBool(const Json& json, absl::string_view field, bool* out) {
 
 absl::Status ReadLayers(const Json& json, absl::string_view field, v1::Policy* policy) {
   if (!json.is_array()) return Wrong(field, json, "a list of numbers, one for each layer");
+  if (json.size() > kMaxLayers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": ", json.size(), " layers are more than Spin takes, ", kMaxLayers));
+  }
   for (size_t i = 0; i < json.size(); ++i) {
     double value = 0;
     absl::Status status =
@@ -82,7 +93,7 @@ absl::Status ReadMode(const Json& json, absl::string_view field, v1::Policy* pol
 }
 
 absl::Status ReadField(const std::string& name, const Json& json, v1::Policy* policy) {
-  const std::string field = absl::StrCat("policy.", name);
+  const std::string field = absl::StrCat("policy.", ShownName(name));
   const auto ratio = [&](Range range, void (v1::Policy::*set)(double)) {
     double value = 0;
     absl::Status status = ReadRatio(json, field, range, &value);
@@ -120,36 +131,26 @@ absl::Status ReadField(const std::string& name, const Json& json, v1::Policy* po
   return absl::InvalidArgumentError(absl::StrCat(field, ": there is no such field"));
 }
 
-absl::Status CheckTogether(const v1::Policy& policy) {
-  if (policy.has_min_sparsity() && policy.has_max_sparsity() &&
-      policy.min_sparsity() > policy.max_sparsity()) {
-    return absl::InvalidArgumentError(absl::StrCat("policy.min_sparsity: ", policy.min_sparsity(),
-                                                   " is more than policy.max_sparsity, ",
-                                                   policy.max_sparsity()));
-  }
-  if (policy.budget_mode() == v1::BUDGET_MODE_TARGET_MISS && !policy.has_target_miss()) {
-    return absl::InvalidArgumentError(
-        "policy.target_miss: is missing; the budget mode target_miss needs it");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rb");
   if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
   const auto close = absl::MakeCleanup([file] { std::fclose(file); });
   std::string text;
   char piece[4096];
-  while (const size_t bytes = std::fread(piece, 1, sizeof piece, file)) text.append(piece, bytes);
+  while (const size_t bytes = std::fread(piece, 1, sizeof piece, file)) {
+    text.append(piece, bytes);
+    if (text.size() > kMaxBytes) break;  // Parse says so
+  }
   if (std::ferror(file)) return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot be read"));
   return text;
 }
 
 absl::Status CheckFrame(const Json& file) {
   if (!file.is_object()) return absl::InvalidArgumentError("is not a JSON object");
-  for (const auto& [name, value] : file.items()) {
+  for (auto field = file.begin(); field != file.end(); ++field) {
+    const std::string& name = field.key();
     if (name != "format" && name != "version" && name != "policy" && name != "origin") {
-      return absl::InvalidArgumentError(absl::StrCat(name, ": there is no such field"));
+      return absl::InvalidArgumentError(absl::StrCat(ShownName(name), ": there is no such field"));
     }
   }
   if (!file.contains("format") || file["format"] != kFormat) {
@@ -168,17 +169,21 @@ absl::Status CheckFrame(const Json& file) {
 }  // namespace
 
 absl::StatusOr<v1::Policy> Parse(absl::string_view text) {
-  const Json file = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (file.is_discarded()) return absl::InvalidArgumentError("is not valid JSON");
-  absl::Status status = CheckFrame(file);
+  if (text.size() > kMaxBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is larger than ", kMaxBytes, " bytes, the most that a policy may take"));
+  }
+  absl::Status status = CheckJson(text);
   if (!status.ok()) return status;
+  const Json file = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  status = CheckFrame(file);
+  if (!status.ok()) return status;
+  const Json& fields = file["policy"];
   v1::Policy policy;
-  for (const auto& [name, value] : file["policy"].items()) {
-    status = ReadField(name, value, &policy);
+  for (auto field = fields.begin(); field != fields.end(); ++field) {
+    status = ReadField(field.key(), *field, &policy);
     if (!status.ok()) return status;
   }
-  status = CheckTogether(policy);
-  if (!status.ok()) return status;
   return policy;
 }
 
@@ -191,7 +196,7 @@ absl::StatusOr<v1::Policy> Read(const std::string& path) {
 }
 
 std::string Format(const v1::Policy& policy, absl::string_view origin) {
-  Json out = Json::object();
+  OrderedJson out = OrderedJson::object();
   if (policy.has_budget_mode()) out["budget_mode"] = ModeName(policy.budget_mode());
   if (policy.has_sparsity()) out["sparsity"] = policy.sparsity();
   if (!policy.layer_sparsity().empty()) {
@@ -207,10 +212,11 @@ std::string Format(const v1::Policy& policy, absl::string_view origin) {
   if (policy.has_audit_every()) out["audit_every"] = policy.audit_every();
   if (policy.has_pin_first_block()) out["pin_first_block"] = policy.pin_first_block();
   if (policy.has_enabled()) out["enabled"] = policy.enabled();
-  Json file = {{"format", kFormat}, {"version", kVersion}, {"policy", out}};
-  Json about = Json::parse(origin.begin(), origin.end(), nullptr, /*allow_exceptions=*/false);
+  OrderedJson file = {{"format", kFormat}, {"version", kVersion}, {"policy", out}};
+  OrderedJson about =
+      OrderedJson::parse(origin.begin(), origin.end(), nullptr, /*allow_exceptions=*/false);
   if (about.is_object()) file["origin"] = std::move(about);
-  return file.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return file.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 std::string ModeName(v1::BudgetMode mode) {

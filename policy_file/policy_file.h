@@ -14,8 +14,9 @@
 // docs/policy-file.md. A field that the file leaves out stays unset in the message.
 namespace spin::policy_file {
 
-// INVALID_ARGUMENT says which field is wrong and what was expected: an unknown field, another type,
-// a number out of range. Never throws.
+// INVALID_ARGUMENT says which field is wrong and what was expected: an unknown field or one that is
+// there twice, another type, a number out of range, more than 128 layers, 8 levels or 1 MiB. Never
+// throws. Whether fields fit together is for whoever merges them with flags and defaults.
 absl::StatusOr<v1::Policy> Parse(absl::string_view json);
 
 // The same from a file; the message begins with its name. The error of the system if it cannot be

@@ -3,6 +3,7 @@
 
 #include "trace/safetensors_header.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <set>
@@ -83,7 +84,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return Enter(Level::kTensor); }
 
   bool end_object() override {
-    if (level_ == Level::kRoot) return Enter(Level::kFile);
+    if (level_ == Level::kRoot) return EndFile();
     return level_ == Level::kTensor ? EndTensor() : Enter(Level::kRoot);
   }
 
@@ -114,6 +115,25 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     if (!fault.empty()) return Fail(fault);
     header.tensors.emplace(name_, std::move(tensor_));
     return Enter(Level::kRoot);
+  }
+
+  // No byte belongs to two tensors; some may belong to none.
+  bool EndFile() {
+    using Named = std::pair<const std::string, TensorEntry>;
+    std::vector<const Named*> in_order;
+    for (const Named& tensor : header.tensors) in_order.push_back(&tensor);
+    std::sort(in_order.begin(), in_order.end(), [](const Named* a, const Named* b) {
+      return a->second.data_offsets < b->second.data_offsets;
+    });
+    for (size_t i = 1; i < in_order.size(); ++i) {
+      const auto& [before, first] = *in_order[i - 1];
+      const auto& [name, second] = *in_order[i];
+      if (second.data_offsets[0] >= first.data_offsets[1]) continue;
+      return Fail(absl::StrCat("tensor ", Quoted(name), ": data_offsets ",
+                               ListText(second.data_offsets), " overlap those of tensor ",
+                               Quoted(before), ", ", ListText(first.data_offsets)));
+    }
+    return Enter(Level::kFile);
   }
 
   std::string Where() const {

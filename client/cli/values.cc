@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/json.h"
 
 namespace spin::cli {
 namespace {
@@ -74,6 +76,18 @@ CLI::Validator DurationIn(absl::Duration least, absl::Duration most) {
     absl::Duration value;
     return absl::ParseDuration(text, &value) && value >= least && value <= most;
   });
+}
+
+CLI::Validator Utf8() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        // One leaves out what is no UTF-8, the other puts something in its place.
+        const Json json = text;
+        const bool valid = json.dump(-1, ' ', false, Json::error_handler_t::ignore) ==
+                           json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        return valid ? std::string() : absl::StrCat(absl::CHexEscape(text), " is not UTF-8");
+      },
+      "");
 }
 
 std::string ChoiceName(const std::vector<std::string>& choices) {

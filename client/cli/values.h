@@ -21,6 +21,7 @@ CLI::Validator IntegerIn(int64_t least, int64_t most);                 // both i
 CLI::Validator Unsigned64();                                           // 0 to 2^64 - 1
 CLI::Validator OneOf(std::vector<std::string> choices);                // exactly as written
 CLI::Validator DurationIn(absl::Duration least, absl::Duration most);  // "500ms", "1s"
+CLI::Validator Utf8();                                                 // what the wire can carry
 
 // "inline|sidecar" for OneOf({"inline", "sidecar"}): shown in --help, and what completion offers.
 std::string ChoiceName(const std::vector<std::string>& choices);

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "absl/time/clock.h"
+#include "client/cpp/new_file.h"
 
 namespace spin {
 
@@ -41,7 +42,17 @@ void Recorder::Adopt() {
   files_ = 0;
   offered_ = steps_ = bytes_ = steps_of_files_ = bytes_of_files_ = 0;
   waiting_ = recording_.id != 0;
-  Report(State::kWaiting);
+  const absl::Status free = CheckPaths();
+  free.ok() ? Report(State::kWaiting) : End(free);
+}
+
+// Before anyone waits for a request, only to be refused then.
+absl::Status Recorder::CheckPaths() const {
+  absl::Status free;
+  for (int i = 0; i < recording_.max_requests; ++i) {
+    free.Update(internal::CheckAbsent(recording_.PathOf(i)));
+  }
+  return free;
 }
 
 // Of a trace that takes what is left of max_bytes; 2 if fewer fit, so that TraceWriter says what

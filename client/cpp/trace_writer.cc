@@ -3,18 +3,15 @@
 
 #include "spin/trace_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/cpp/new_file.h"
 
 namespace spin {
 namespace {
@@ -24,6 +21,7 @@ constexpr int kMaxExtent = 1024;
 constexpr int kMaxLayers = 128;
 // Fixed, so that keys have their place before all is known.
 constexpr int64_t kHeaderBytes = TraceWriter::kHeaderBytes;
+constexpr mode_t kMode = 0600;  // keys and queries are data of users
 
 absl::Status OutOfRange(absl::string_view option, int64_t value, int64_t least, int64_t most) {
   return absl::InvalidArgumentError(
@@ -72,14 +70,9 @@ absl::Status Check(const TraceWriterOptions& o) {
 
 class FileTraceWriter : public TraceWriter {
  public:
-  FileTraceWriter(const TraceWriterOptions& options, int fd)
-      : options_(options), fd_(fd), layers_(options.layers.size()) {
+  FileTraceWriter(const TraceWriterOptions& options, internal::NewFile file)
+      : options_(options), file_(std::move(file)), layers_(options.layers.size()) {
     for (Layer& layer : layers_) layer.has_key.resize(options.max_slots);
-  }
-
-  ~FileTraceWriter() override {
-    close(fd_);
-    if (!finished_) unlink(Partial().c_str());
   }
 
   absl::Status PutKeys(int layer, int first_slot, absl::Span<const uint8_t> k,
@@ -97,15 +90,13 @@ class FileTraceWriter : public TraceWriter {
     int steps = 0;
   };
 
-  std::string Partial() const { return options_.path + ".partial"; }
   absl::Status CheckLayer(int layer) const;
   absl::Status CheckComplete(int steps) const;
-  absl::Status WriteAt(int64_t offset, const void* data, int64_t bytes);
   absl::Status WriteQueries(int steps);
   std::string Header(int steps) const;
 
   TraceWriterOptions options_;
-  int fd_;
+  internal::NewFile file_;
   std::vector<Layer> layers_;
   int first_query_ = -1;
   bool finished_ = false;
@@ -115,21 +106,6 @@ absl::Status FileTraceWriter::CheckLayer(int layer) const {
   if (finished_) return absl::FailedPreconditionError("the trace is finished");
   const auto count = static_cast<int>(layers_.size());
   if (layer < 0 || layer >= count) return OutOfRange("layer", layer, 0, count - 1);
-  return absl::OkStatus();
-}
-
-absl::Status FileTraceWriter::WriteAt(int64_t offset, const void* data, int64_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(fd_, from, bytes, offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      return absl::ErrnoToStatus(errno, absl::StrCat(Partial(), ": cannot be written"));
-    }
-    from += written;
-    offset += written;
-    bytes -= written;
-  }
   return absl::OkStatus();
 }
 
@@ -146,9 +122,10 @@ absl::Status FileTraceWriter::PutKeys(int layer, int first_slot, absl::Span<cons
   }
   const int64_t slot = int64_t{layer} * options_.max_slots + first_slot;
   absl::Status status =
-      WriteAt(kHeaderBytes + slot * options_.dim, k.data(), static_cast<int64_t>(k.size()));
+      file_.WriteAt(kHeaderBytes + slot * options_.dim, k.data(), static_cast<int64_t>(k.size()));
   if (!status.ok()) return status;
-  status = WriteAt(kHeaderBytes + BytesOf(options_, 0).k + slot * 4, k_scale.data(), slots * 4);
+  status =
+      file_.WriteAt(kHeaderBytes + BytesOf(options_, 0).k + slot * 4, k_scale.data(), slots * 4);
   if (!status.ok()) return status;
   std::fill_n(layers_[layer].has_key.begin() + first_slot, slots, true);
   return absl::OkStatus();
@@ -230,8 +207,8 @@ absl::Status FileTraceWriter::WriteQueries(int steps) {
   const auto layers = static_cast<int64_t>(layers_.size());
   int64_t q_at = kHeaderBytes + bytes.k + bytes.k_scale, w_at = q_at + bytes.q;
   for (const Layer& layer : layers_) {
-    absl::Status status = WriteAt(q_at, layer.q.data(), bytes.q / layers);
-    status.Update(WriteAt(w_at, layer.w.data(), bytes.w / layers));
+    absl::Status status = file_.WriteAt(q_at, layer.q.data(), bytes.q / layers);
+    status.Update(file_.WriteAt(w_at, layer.w.data(), bytes.w / layers));
     if (!status.ok()) return status;
     q_at += bytes.q / layers;
     w_at += bytes.w / layers;
@@ -245,15 +222,12 @@ absl::Status FileTraceWriter::Finish() {
   if (absl::Status status = CheckComplete(steps); !status.ok()) return status;
   const uint64_t header_bytes = kHeaderBytes - 8;  // little-endian machines only, as all of Spin
   const std::string header = Header(steps);
-  absl::Status status = WriteAt(0, &header_bytes, sizeof header_bytes);
-  status.Update(WriteAt(8, header.data(), static_cast<int64_t>(header.size())));
+  absl::Status status = file_.WriteAt(0, &header_bytes, sizeof header_bytes);
+  status.Update(file_.WriteAt(8, header.data(), static_cast<int64_t>(header.size())));
   status.Update(WriteQueries(steps));
-  if (!status.ok()) return status;
-  if (fsync(fd_) != 0 || std::rename(Partial().c_str(), options_.path.c_str()) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(options_.path, ": cannot be written"));
-  }
-  finished_ = true;
-  return absl::OkStatus();
+  if (status.ok()) status = file_.PublishIfAbsent();
+  finished_ = status.ok();
+  return status;
 }
 
 }  // namespace
@@ -261,10 +235,10 @@ absl::Status FileTraceWriter::Finish() {
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
     const TraceWriterOptions& options) {
   if (absl::Status status = Check(options); !status.ok()) return status;
-  const std::string partial = options.path + ".partial";
-  const int fd = open(partial.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(partial, ": cannot be made"));
-  return std::make_unique<FileTraceWriter>(options, fd);
+  if (absl::Status status = internal::CheckAbsent(options.path); !status.ok()) return status;
+  absl::StatusOr<internal::NewFile> file = internal::NewFile::Create(options.path, kMode);
+  if (!file.ok()) return file.status();
+  return std::make_unique<FileTraceWriter>(options, *std::move(file));
 }
 
 }  // namespace spin

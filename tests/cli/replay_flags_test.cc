@@ -43,6 +43,14 @@ TEST(ReplayFlagsTest, WhatTheTraceCannotGiveIsRefused) {
             "--layer-sparsity: 1 value for 4 layers; give one for each");
 }
 
+TEST(ReplayFlagsTest, BoundsAreHeldAgainstEachOther) {
+  ReplayFlags flags = Flags();
+  flags.min_sparsity = 0.8;
+  flags.max_sparsity = 0.2;
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)),
+            "--min-sparsity: 0.8 is more than --max-sparsity, 0.2");
+}
+
 TEST(ReplayFlagsTest, LimitsOfSpinAreNamed) {
   EXPECT_NE(Refusal(Flags(), Shape(129, 100, 8)).find("layers: 129"), std::string::npos);
   EXPECT_NE(Refusal(Flags(), Shape(4, 4 << 20, 8)).find("slots: a context of 4194312"),

@@ -6,7 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "tests/server/temp_folder.h"
 #include "tests/trace/random_trace.h"
@@ -62,6 +67,11 @@ class TraceWriterTest : public ::testing::Test {
     }
   }
 
+  int64_t FilesThere() const {
+    const std::filesystem::directory_iterator files(folder_.path());
+    return std::distance(begin(files), end(files));
+  }
+
   server::TempFolder folder_;
   trace::Trace trace_;
   TraceWriterOptions options_;
@@ -106,8 +116,57 @@ TEST_F(TraceWriterTest, StepsPastTheBoundAreIgnored) {
 
 TEST_F(TraceWriterTest, NothingIsLeftOfAnUnfinishedTrace) {
   Record(Create().get(), 2);
-  EXPECT_FALSE(std::filesystem::exists(options_.path));
-  EXPECT_FALSE(std::filesystem::exists(options_.path + ".partial"));
+  EXPECT_EQ(FilesThere(), 0);
+}
+
+TEST_F(TraceWriterTest, OnlyTheUserCanReadIt) {
+  const auto writer = Create();
+  Record(writer.get(), 2);
+  ASSERT_TRUE(writer->Finish().ok());
+  struct stat info;
+  ASSERT_EQ(stat(options_.path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(TraceWriterTest, OfTwoWritersTheFirstToFinishHasTheFile) {
+  const auto first = Create(), second = Create();
+  Record(first.get(), trace_.steps);
+  trace_.k.assign(trace_.k.size(), 0);
+  Record(second.get(), 3);
+  trace_ = trace::RandomTrace({3, 40, 6, 2, 5}, 9);
+  ASSERT_TRUE(first->Finish().ok());
+  const absl::Status late = second->Finish();
+  EXPECT_EQ(late.code(), absl::StatusCode::kAlreadyExists) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr(options_.path + ": is there already"));
+  const auto loaded = trace::LoadTrace(options_.path);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->k, trace_.k);
+  EXPECT_EQ(loaded->q, trace_.q);
+}
+
+TEST_F(TraceWriterTest, WhatIsThereIsRefusedAtTheStartAndStays) {
+  std::filesystem::create_directory(options_.path);
+  EXPECT_THAT(std::string(TraceWriter::Create(options_).status().message()),
+              HasSubstr("is a folder"));
+  std::filesystem::remove(options_.path);
+  std::filesystem::create_symlink("nowhere", options_.path);
+  EXPECT_EQ(TraceWriter::Create(options_).status().code(), absl::StatusCode::kAlreadyExists);
+  std::filesystem::remove(options_.path);
+  std::ofstream(options_.path) << "mine";
+  EXPECT_EQ(TraceWriter::Create(options_).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(std::filesystem::file_size(options_.path), 4u);
+  EXPECT_EQ(FilesThere(), 1);
+}
+
+TEST_F(TraceWriterTest, ALimitOfFileSizesIsAnErrorAndNoSignal) {
+  const auto writer = Create();
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small = {TraceWriter::kHeaderBytes + 100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = PutKeys(writer.get(), 0, 0, trace_.first_query);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("File too large"));
 }
 
 TEST_F(TraceWriterTest, SaysWhichKeyIsMissing) {

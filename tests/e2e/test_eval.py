@@ -5,9 +5,13 @@
 import csv
 import io
 import json
+import os
+import resource
+import struct
 
 import expected
 import pytest
+import safetensors
 from expected import BUNDLED, TRACES
 
 SIGNAL_TOLERANCE, MISS_TOLERANCE = 0.002, 0.0005
@@ -102,6 +106,77 @@ def test_query_aware_with_budgets_is_one_more_setting(spinctl, small_trace, tmp_
     miss = spinctl.json("eval", small_trace, "--topk", 128, "--sparsity", "0.6", "--study", "none", "--policy", policy)["traces"]["small-8k"]["miss"]
     assert miss["policy"]["query_aware"]["sparsity"] == pytest.approx(miss["0.6"]["spin"]["sparsity"], abs=0.01)
     assert miss["policy"]["query_aware"]["mean"] <= 0.25 * miss["0.6"]["spin"]["mean"]
+
+
+def test_a_uniform_policy_is_one_more_setting(spinctl, small_trace, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.4}}))
+    words = ("eval", small_trace, "--topk", 128, "--steps", 4, "--sparsity", "0.4", "--study", "none", "--policy", policy)
+    miss = spinctl.json(*words)["traces"]["small-8k"]["miss"]
+    assert miss["policy"]["spin"] == miss["0.4"]["spin"]
+    policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"decay": 0.4}}))
+    assert "--policy: has neither sparsity nor layer_sparsity" in spinctl.refusal(*words)
+
+
+def spoilt(trace, path, share):
+    """The trace with a scale that is no number for the first `share` of the keys of every layer."""
+    header, data = safetensors.split(trace.read_bytes())
+    begin, end = header["k_scale"]["data_offsets"]
+    layers, slots = header["k_scale"]["shape"]
+    scales = bytearray(data[begin:end])
+    count = int(share * slots)
+    for layer in range(layers):
+        at = layer * slots * 4
+        scales[at:at + 4 * count] = count * struct.pack("<f", float("nan"))
+    path.write_bytes(safetensors.join(header, data[:begin] + bytes(scales) + data[end:]))
+    return path
+
+
+def test_scores_that_are_no_numbers_are_counted(spinctl, small_trace, tmp_path):
+    few, many = spoilt(small_trace, tmp_path / "few.safetensors", 0.001), spoilt(small_trace, tmp_path / "many.safetensors", 0.2)
+    done = spinctl("eval", few, "--topk", 128, "--steps", 4, "--study", "none", "--json")
+    trace = done.json()["traces"]["few"]
+    assert trace["nan_scores"] > 0 and trace["infinite_scores"] == 0
+    assert f"{few}: {trace['nan_scores']:,} scores are NaN and 0 infinite, of " in done.err
+    done = spinctl("tune", few, "--topk", 128, "--target-sparsity", "0.5", "--json")
+    assert done.json()["replayed"][0]["nan_scores"] > 0 and "warning" in done.err
+    done = spinctl("tune", many, "--topk", 128, "--target-sparsity", "0.5")
+    assert done.code == 2 and "of the scores are NaN or infinite, more than the 10 %" in done.err
+
+
+def test_what_is_read_is_not_written_nor_read_twice(spinctl, small_trace, tmp_path):
+    trace, link = tmp_path / "t.safetensors", tmp_path / "link.safetensors"
+    trace.write_bytes(small_trace.read_bytes())
+    link.symlink_to(trace)
+    tune = ("tune", trace, "--topk", 128, "--target-sparsity", "0.5")
+    assert "is read from, too" in spinctl.refusal(*tune, "--out", trace)
+    assert "is a symbolic link" in spinctl.refusal(*tune, "--out", link)
+    assert "is not a regular file" in spinctl.refusal(*tune, "--out", "/dev/null")
+    assert "is the same file as" in spinctl.refusal("tune", trace, link, *tune[2:])
+    assert "is read from, too" in spinctl.refusal("eval", trace, "--topk", 128, "--report", trace)
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.4}}))
+    assert "is read from, too" in spinctl.refusal("eval", trace, "--topk", 128, "--policy", policy, "--report", policy)
+    assert trace.read_bytes() == small_trace.read_bytes()
+
+
+@pytest.mark.parametrize("command", [("eval",), ("tune", "--target-sparsity", "0.5"), ("replay", "--trace")], ids=lambda c: c[0])
+def test_a_trace_that_memory_cannot_hold_is_an_error(spinctl, tmp_path, command):
+    """Less address space than the file's mapping and a copy of it take."""
+    slots, dim = 1 << 20, 512
+    k, scales = slots * dim, slots * 4
+    tensors = {"k": ("F8_E4M3", [1, slots, dim], 0, k), "k_scale": ("F32", [1, slots], k, k + scales),
+               "q": ("F8_E4M3", [1, 2, 1, dim], k + scales, k + scales + 2 * dim),
+               "w": ("F32", [1, 2, 1], k + scales + 2 * dim, k + scales + 2 * dim + 8)}
+    header = {"__metadata__": {"first_query": "8", "steps": "2", "layers": "[0]"}}
+    header |= {name: {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]} for name, (dtype, shape, begin, end) in tensors.items()}
+    file = tmp_path / "large.safetensors"
+    file.write_bytes(safetensors.join(header, b""))
+    os.truncate(file, file.stat().st_size + k + scales + 2 * dim + 8)  # a hole
+    limit = 900 << 20
+    done = spinctl(*command[:1], *command[1:], file, "--topk", 128,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.code == 1 and done.err == "spinctl: not enough memory for this on this machine\n", done
 
 
 @pytest.mark.parametrize("words, says", [

@@ -52,6 +52,24 @@ def test_recorded_file_is_a_trace_of_the_steps_asked_for(spinctl, spind, client,
     assert sorted(path.name for path in tmp_path.iterdir()) == ["chat.safetensors"]
 
 
+def test_what_is_there_is_refused_before_a_request_comes(spinctl, spind, client, engine, tmp_path):
+    (tmp_path / "chat-2.safetensors").write_text("mine")
+    process = record(spinctl, spind, client, tmp_path / "chat.safetensors", "--requests", 2, "--sample", 1000000)
+    code, text, err = decode_until_it_ends(engine, process)
+    assert (code, text) == (1, "") and "chat-2.safetensors: is there already" in err
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("words, says", [
+    (("--out", b"/tmp/\xff.safetensors"), "--out: /tmp/\\xff.safetensors is not UTF-8"),
+    (("--out", "/tmp/x.safetensors", "--seed", -1), "--seed: -1 is not a whole number"),
+], ids=str)
+def test_refuses_what_the_wire_cannot_carry(spinctl, words, says):
+    done = subprocess.run([*spinctl.command("record", "--session", "3f9a"), *[w if isinstance(w, bytes) else str(w) for w in words]],
+                          capture_output=True, text=True, env=spinctl.environment)
+    assert done.returncode == 2 and says in done.stderr
+
+
 def test_several_requests_have_a_file_each(spinctl, spind, client, engine, tmp_path):
     engine.open("other", CONTEXT)
     process = record(spinctl, spind, client, tmp_path / "chat.safetensors", "--steps", 6, "--requests", 2)

@@ -206,6 +206,21 @@ TEST(SafetensorsFileTest, RefusesOffsetsThatDoNotFit) {
   ExpectEntryRefused(entry("[4294967296, 4294967296]", "[0, 16]"), "is too large");
 }
 
+TEST(SafetensorsFileTest, RefusesTensorsThatOverlap) {
+  const auto entry = [](const std::string& name, int begin, int end) {
+    return "\"" + name + R"(": {"dtype": "U8", "shape": [)" + std::to_string(end - begin) +
+           R"(], "data_offsets": [)" + std::to_string(begin) + ", " + std::to_string(end) + "]}";
+  };
+  ExpectHeaderRefused("{" + entry("x", 4, 9) + ", " + entry("y", 0, 5) + "}",
+                      "tensor \"x\": data_offsets [4, 9] overlap those of tensor \"y\", [0, 5]");
+  ExpectHeaderRefused("{" + entry("x", 0, 8) + ", " + entry("y", 2, 3) + "}", "overlap");
+  ExpectHeaderRefused("{" + entry("x", 2, 4) + ", " + entry("y", 2, 4) + "}", "overlap");
+  const TestFile beside(
+      Container("{" + entry("x", 4, 8) + ", " + entry("e", 4, 4) + ", " + entry("y", 0, 4) + "}",
+                std::string(8, 'x')));
+  EXPECT_TRUE(SafetensorsFile::Open(beside.path()).ok());
+}
+
 TEST(SafetensorsFileTest, EscapesAndShortensNames) {
   ExpectHeaderRefused(R"({"a\nb": 1})", R"("a\nb")");
   ExpectHeaderRefused("{\"" + std::string(1000, 'n') + "\": 1}",

@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -17,6 +19,7 @@
 #include "client/cli/eval/eval_flags.h"
 #include "client/cli/eval/report.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/score_check.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/write_file.h"
 #include "prediction/calibrate.h"
@@ -55,7 +58,7 @@ absl::Status InTrace(const std::string& path, const absl::Status& status) {
 absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::string& path) {
   const absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
   if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
-  const prediction::EvaluationOptions options = EvaluationOptionsFor(flags);
+  const prediction::EvaluationOptions options = EvaluationOptionsFor(flags, trace->layers);
   const int steps = options.steps == 0 ? trace->steps : options.steps;
   const std::string name = NameOf(path, flags.traces);
   Progress progress(absl::StrCat("eval ", name),
@@ -67,8 +70,10 @@ absl::StatusOr<EvaluatedTrace> EvaluateOne(const EvalFlags& flags, const std::st
         return CheckInterrupt();
       });
   if (!evaluation.ok()) return InTrace(path, evaluation.status());
-  return EvaluatedTrace{name, path, trace->first_query, trace->layer_numbers,
-                        *std::move(evaluation)};
+  const auto scores = CheckScores("eval", path, *trace, steps);
+  if (!scores.ok()) return scores.status();
+  return EvaluatedTrace{
+      name, path, trace->first_query, trace->layer_numbers, *std::move(evaluation), *scores};
 }
 
 bool SameLayers(const std::vector<EvaluatedTrace>& traces) {
@@ -108,7 +113,20 @@ absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
   return absl::OkStatus();
 }
 
+absl::Status CheckEvalFlags(const EvalFlags& flags) {
+  const bool budgets = flags.policy.has_sparsity() || !flags.policy.layer_sparsity().empty();
+  if (!flags.policy_path.empty() && !budgets) {
+    return absl::InvalidArgumentError(
+        "--policy: has neither sparsity nor layer_sparsity; there is no budget to evaluate");
+  }
+  if (flags.report.empty()) return absl::OkStatus();
+  std::vector<std::string> inputs = flags.traces;
+  inputs.push_back(flags.policy_path);
+  return CheckOutput(flags.report, inputs);
+}
+
 absl::Status RunEval(const EvalFlags& flags) {
+  if (absl::Status status = CheckEvalFlags(flags); !status.ok()) return status;
   EvalReport report = {flags, {}, std::nullopt};
   for (const std::string& path : flags.traces) {
     absl::StatusOr<EvaluatedTrace> trace = EvaluateOne(flags, path);
@@ -133,7 +151,12 @@ void AddEvalCommand(CLI::App* app, Action* action) {
       app->add_subcommand("eval", "Compare predictors on recorded traces, and what each misses");
   command->footer(kFooter);
   AddEvalFlags(command, flags.get());
-  command->callback([=] { *action = [flags] { return RunEval(*flags); }; });
+  command->callback([=] {
+    if (command->count("--policy") > 0) {
+      flags->policy_path = command->get_option("--policy")->results().back();
+    }
+    *action = [flags] { return RunEval(*flags); };
+  });
 }
 
 }  // namespace spin::cli

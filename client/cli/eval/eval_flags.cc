@@ -53,7 +53,7 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
       ->check(ShareBelowOne())
       ->type_name("RHO,...");
   AddPolicyFileFlag(command, "--policy", &flags->policy)
-      ->description("Policy file whose budgets for each layer are one more setting")
+      ->description("Policy file whose sparsity, or that of each layer, is one more setting")
       ->excludes(command->get_option("--layer-sparsity"));
   command->add_option("--exploration", options.exploration, "Share of kept blocks drawn at random")
       ->check(Share())
@@ -110,13 +110,16 @@ int ThreadsOf(const EvalFlags& flags) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags) {
+prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers) {
   prediction::EvaluationOptions options = flags.options;
   options.topk = flags.topk;
   options.threads = ThreadsOf(flags);
   if (options.layer_sparsity.empty()) {
     options.layer_sparsity.assign(flags.policy.layer_sparsity().begin(),
                                   flags.policy.layer_sparsity().end());
+  }
+  if (options.layer_sparsity.empty() && flags.policy.has_sparsity()) {
+    options.layer_sparsity.assign(layers, flags.policy.sparsity());
   }
   options.studies = {Asked(flags, "signals"), Asked(flags, "pooling"), Asked(flags, "exploration"),
                      Asked(flags, "audits"),  Asked(flags, "alpha"),   Asked(flags, "drafts")};

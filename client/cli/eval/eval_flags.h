@@ -22,8 +22,9 @@ namespace spin::cli {
 struct EvalFlags {
   CommonFlags common;
   std::vector<std::string> traces;
-  std::string report;  // HTML file to write; empty: none
-  v1::Policy policy;   // of a file: its budgets for each layer are one more setting
+  std::string report;       // HTML file to write; empty: none
+  std::string policy_path;  // empty: none
+  v1::Policy policy;        // of that file: its budgets are one more setting
   bool csv = false;
   double target_miss = 0.01;  // of the recommendation
   int topk = 0;               // 0: not given
@@ -41,7 +42,7 @@ bool Asked(const EvalFlags& flags, absl::string_view study);
 
 int ThreadsOf(const EvalFlags& flags);
 
-// The options of one evaluation, from the flags.
-prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags);
+// The options of one evaluation, of a trace with so many layers, from the flags.
+prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers);
 
 }  // namespace spin::cli

@@ -11,6 +11,7 @@
 #include "client/cli/terminal/terminal.h"
 #include "prediction/calibrate.h"
 #include "prediction/evaluation.h"
+#include "trace/score_count.h"
 
 namespace spin::cli {
 
@@ -21,6 +22,7 @@ struct EvaluatedTrace {
   int first_query = 0;
   std::vector<int> layer_numbers;
   prediction::Evaluation evaluation;
+  trace::ScoreCount scores;
 };
 
 // All that there is to say.

@@ -57,7 +57,7 @@ Json PageData(const EvalReport& report) {
   }
   return {{"version", SPIN_VERSION},
           {"predictors", PredictorsJson()},
-          {"heat_map_sparsity", EvaluationOptionsFor(report.flags).heat_map_sparsity},
+          {"heat_map_sparsity", report.flags.options.heat_map_sparsity},
           {"recommended", RecommendedJson(report)},
           {"traces", std::move(traces)}};
 }

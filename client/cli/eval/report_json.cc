@@ -78,7 +78,9 @@ Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
                {"K", report.flags.topk},
                {"block", options.block},
                {"exploration", options.exploration},
-               {"alpha", options.decay}};
+               {"alpha", options.decay},
+               {"nan_scores", trace.scores.nan},
+               {"infinite_scores", trace.scores.infinite}};
   json["signal"] = SignalsJson(evaluation);
   json["miss"] = TableJson(evaluation.predictors);
   json["pooling"] = TableJson(evaluation.pooling);

@@ -43,6 +43,7 @@ so that a sample is not what happened to come first; ranks of a tensor-parallel 
 With --requests R, R of them are recorded one after the other, a file each: chat-1.safetensors to
 chat-R.safetensors for --out chat.safetensors.
 
+FILE must not be there; only the engine's user can read what is written.
 A trace ends after --steps or with its request, the recording at the first of its bounds. Ctrl-C ends
 it early and keeps what is there. What to do with the files: 'spinctl eval --help'.
 
@@ -229,6 +230,7 @@ void AddRecordCommand(CLI::App* app, Action* action) {
   command
       ->add_option("--out", flags->out, "Trace to write, *.safetensors, by the engine (required)")
       ->required()
+      ->check(Utf8())
       ->type_name("FILE");
   command->add_option("--steps", flags->steps, "At most so many decode steps of a request")
       ->check(IntegerIn(2, 65536))
@@ -239,6 +241,7 @@ void AddRecordCommand(CLI::App* app, Action* action) {
       ->capture_default_str()
       ->type_name("N");
   command->add_option("--seed", flags->seed, "Of the sample: another one takes other requests")
+      ->check(Unsigned64())
       ->capture_default_str()
       ->type_name("SEED");
   command->add_option("--requests", flags->requests, "Record so many requests, a file each")

@@ -87,6 +87,12 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
                    absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
   }
   if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
+  if (flags.min_sparsity && flags.max_sparsity && *flags.min_sparsity > *flags.max_sparsity) {
+    return Invalid("--min-sparsity", absl::StrCat(*flags.min_sparsity,
+                                                  " is more than "
+                                                  "--max-sparsity, ",
+                                                  *flags.max_sparsity));
+  }
   const size_t shares = flags.layer_sparsity.size();
   if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
     return Invalid("--layer-sparsity",

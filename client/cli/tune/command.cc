@@ -15,6 +15,9 @@
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/same_file.h"
+#include "client/cli/score_check.h"
+#include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/tune/report.h"
 #include "client/cli/tune/tune_flags.h"
@@ -27,6 +30,7 @@ namespace spin::cli {
 namespace {
 
 constexpr int kProgressUnits = 1000;
+constexpr double kMostBadScores = 0.1;  // NaN or infinite; budgets learnt from more mean nothing
 
 constexpr char kFooter[] =
     R"(Learns from recorded traces how many blocks each layer needs, offline and without spind: the same
@@ -38,6 +42,18 @@ Examples:
   spinctl tune chat.safetensors code.safetensors --topk 2048 --target-miss 0.01 --out policy.json
   spinctl tune chat.safetensors --topk 2048 --target-sparsity 0.6 --uniform --out policy.json)";
 
+// A trace that is there twice would weigh double, and be replayed with budgets learnt from itself.
+absl::Status CheckDistinct(const std::vector<std::string>& paths) {
+  for (size_t i = 0; i < paths.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!SameFile(paths[i], paths[j])) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("TRACE: ", paths[i], " is the same file as ", paths[j], ", given before"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<trace::Trace>> Load(const std::vector<std::string>& paths) {
   std::vector<trace::Trace> traces;
   for (const std::string& path : paths) {
@@ -46,6 +62,23 @@ absl::StatusOr<std::vector<trace::Trace>> Load(const std::vector<std::string>& p
     traces.push_back(*std::move(trace));
   }
   return traces;
+}
+
+absl::StatusOr<std::vector<trace::ScoreCount>> CountAll(const TuneFlags& flags,
+                                                        const std::vector<trace::Trace>& traces) {
+  std::vector<trace::ScoreCount> counts;
+  for (size_t t = 0; t < traces.size(); ++t) {
+    const auto count = CheckScores("tune", flags.traces[t], traces[t], traces[t].steps);
+    if (!count.ok()) return count.status();
+    if (count->BadShare() > kMostBadScores) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(flags.traces[t], ": ", FormatPercent(count->BadShare(), 1),
+                       " of the scores are NaN or infinite, more than the ",
+                       FormatPercent(kMostBadScores, 0), " that budgets can be learnt from"));
+    }
+    counts.push_back(*count);
+  }
+  return counts;
 }
 
 absl::StatusOr<prediction::Calibrated> Learn(const TuneFlags& flags,
@@ -73,14 +106,19 @@ absl::Status RunTune(const TuneFlags& flags) {
     return absl::InvalidArgumentError(
         "--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
   }
+  absl::Status status = CheckDistinct(flags.traces);
+  if (status.ok() && !flags.out.empty()) status = CheckOutput(flags.out, flags.traces);
+  if (!status.ok()) return status;
   const auto traces = Load(flags.traces);
   if (!traces.ok()) return traces.status();
+  const auto scores = CountAll(flags, *traces);
+  if (!scores.ok()) return scores.status();
   const auto learnt = Learn(flags, *traces);
   if (!learnt.ok()) return learnt.status();
-  const TuneReport report = {flags, traces->front().layer_numbers, *learnt};
+  const TuneReport report = {flags, traces->front().layer_numbers, *learnt, *scores};
   if (!flags.out.empty()) {
     const std::string text = policy_file::Format(TunedPolicy(report), TuneOrigin(report));
-    if (absl::Status status = WriteFile(flags.out, text); !status.ok()) return status;
+    if (status = WriteFile(flags.out, text); !status.ok()) return status;
   }
   return Print(flags.common.json ? TuneJson(report)
                                  : TuneText(report, DetectTerminal(STDOUT_FILENO)));

@@ -38,7 +38,9 @@ Json TraceJson(const TuneReport& report, size_t t) {
   };
   Json json = {{"path", report.flags.traces[t]},
                {"miss", miss(Chosen(report)[t])},
-               {"uniform_same_total", miss(report.learnt.uniform_total[t])}};
+               {"uniform_same_total", miss(report.learnt.uniform_total[t])},
+               {"nan_scores", report.scores[t].nan},
+               {"infinite_scores", report.scores[t].infinite}};
   if (HasHeldOut(report)) json["held_out"] = miss(report.learnt.held_out[t]);
   return json;
 }

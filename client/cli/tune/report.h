@@ -10,6 +10,7 @@
 #include "client/cli/tune/tune_flags.h"
 #include "prediction/calibrate.h"
 #include "spin/v1/policy.pb.h"
+#include "trace/score_count.h"
 
 namespace spin::cli {
 
@@ -18,6 +19,7 @@ struct TuneReport {
   const TuneFlags& flags;
   const std::vector<int>& layer_numbers;
   const prediction::Calibrated& learnt;
+  const std::vector<trace::ScoreCount>& scores;  // [traces]
 };
 
 v1::Policy TunedPolicy(const TuneReport& report);

@@ -77,6 +77,7 @@ class Recorder {
   int StepsThatFit(int slots) const;
   int64_t BytesLeft() const { return recording_.max_bytes - bytes_of_files_; }
   void Adopt();
+  absl::Status CheckPaths() const;
   void Check(const absl::Status& put);
   void EndTrace();
   void End(const absl::Status& why);

@@ -22,7 +22,7 @@
 namespace spin {
 
 struct TraceWriterOptions {
-  std::string path;                      // replaced if it is there; appears when Finish succeeds
+  std::string path;                      // must not be there; appears when Finish succeeds
   std::vector<int> layers;               // the model's numbers of the layers to record, ascending
   int heads = 0;                         // of the indexer: 1 to 1024
   int dim = 0;                           // of a head and of a key: 1 to 1024
@@ -38,7 +38,8 @@ class TraceWriter {
   static constexpr int64_t kHeaderBytes = 4096;  // of the file, before its tensors
 
   // INVALID_ARGUMENT names the option. RESOURCE_EXHAUSTED: such a trace may take more than
-  // max_bytes; the message says how much. Other codes are the system's.
+  // max_bytes; the message says how much. ALREADY_EXISTS: something is at path, which stays as it
+  // is. Other codes are the system's. Only the user of this process may read the file (mode 0600).
   static absl::StatusOr<std::unique_ptr<TraceWriter>> Create(const TraceWriterOptions& options);
 
   // Removes the unfinished file.
@@ -60,7 +61,8 @@ class TraceWriter {
   virtual bool Full() const = 0;
 
   // Writes the trace: the steps that every layer has. FAILED_PRECONDITION: there are fewer than
-  // two, or keys that they see are missing; the message says which.
+  // two, or keys that they see are missing; the message says which. ALREADY_EXISTS: something came
+  // to be at path meanwhile, another writer's trace perhaps; it stays as it is.
   virtual absl::Status Finish() = 0;
 };
 
