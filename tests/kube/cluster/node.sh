@@ -125,6 +125,10 @@ stop() {
     for _ in $(seq 80); do kill -0 "$pid" 2>/dev/null || break; sleep 0.1; done
     rm -f "$N/$p.pid"
   done
+  # A pod that was just being made may have left one.
+  for p in /proc/[0-9]*; do
+    if tr '\0' ' ' 2>/dev/null <"$p/cmdline" | grep -q "^[^ ]*containerd-shim[^ ]* .*-address $SOCK "; then kill -9 "${p#/proc/}" || true; fi
+  done
   [ -f "$N/sysctl" ] && sysctl -q -p "$N/sysctl"
   for ns in /run/netns/cni-*; do if [ -e "$ns" ]; then ip netns del "$(basename "$ns")" 2>/dev/null || true; fi; done
   rm -rf /run/k8s-test-cni
