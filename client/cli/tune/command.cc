@@ -38,11 +38,16 @@ Examples:
   spinctl tune chat.safetensors code.safetensors --topk 2048 --target-miss 0.01 --out policy.json
   spinctl tune chat.safetensors --topk 2048 --target-sparsity 0.6 --uniform --out policy.json)";
 
-absl::StatusOr<std::vector<trace::Trace>> Load(const std::vector<std::string>& paths) {
+absl::StatusOr<std::vector<trace::Trace>> Load(const TuneFlags& flags) {
   std::vector<trace::Trace> traces;
-  for (const std::string& path : paths) {
+  for (const std::string& path : flags.traces) {
     absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
     if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
+    if (flags.steps > trace->steps) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--steps: ", flags.steps, " is more than ", path, " has, ", trace->steps));
+    }
+    if (flags.steps != 0) trace->KeepSteps(flags.steps);
     traces.push_back(*std::move(trace));
   }
   return traces;
@@ -73,7 +78,7 @@ absl::Status RunTune(const TuneFlags& flags) {
     return absl::InvalidArgumentError(
         "--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
   }
-  const auto traces = Load(flags.traces);
+  const auto traces = Load(flags);
   if (!traces.ok()) return traces.status();
   const auto learnt = Learn(flags, *traces);
   if (!learnt.ok()) return learnt.status();
