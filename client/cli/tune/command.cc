@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -32,7 +34,8 @@ constexpr char kFooter[] =
     R"(Learns from recorded traces how many blocks each layer needs, offline and without spind: the same
 total is better spent unequally. The policy file is for 'spinctl replay --policy', 'spind --policy'
 and 'spinctl policy set --file'. With several traces, each is also replayed with budgets that learnt
-from the others only; that is what to expect of other text.
+from the others only; that is what to expect of other text. The budgets are for the layers of the
+traces and fit sessions with exactly those: record all layers of the model.
 
 Examples:
   spinctl tune chat.safetensors code.safetensors --topk 2048 --target-miss 0.01 --out policy.json
@@ -70,6 +73,15 @@ absl::StatusOr<prediction::Calibrated> Learn(const TuneFlags& flags,
   return std::move(results->front());
 }
 
+// Minutes of work would be lost on a folder that is not there.
+absl::Status CheckFolderOf(const std::string& out) {
+  if (out.empty()) return absl::OkStatus();
+  const std::filesystem::path parent = std::filesystem::path(out).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (access(folder.c_str(), W_OK | X_OK) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, absl::StrCat("--out: ", folder, ": cannot be written to"));
+}
+
 absl::Status RunTune(const TuneFlags& flags) {
   if (!flags.target_miss && !flags.target_sparsity) {
     return absl::InvalidArgumentError("say what to aim at: --target-miss or --target-sparsity");
@@ -78,6 +90,7 @@ absl::Status RunTune(const TuneFlags& flags) {
     return absl::InvalidArgumentError(
         "--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
   }
+  if (absl::Status status = CheckFolderOf(flags.out); !status.ok()) return status;
   const auto traces = Load(flags);
   if (!traces.ok()) return traces.status();
   const auto learnt = Learn(flags, *traces);
