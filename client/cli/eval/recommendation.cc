@@ -98,7 +98,7 @@ std::string RecommendedText(const EvalReport& report) {
   const prediction::ReplayOptions options = RecommendationOptionsFor(report.flags);
   std::string text = absl::StrFormat(
       "Recommended for a mean miss of %s, with %s exploration%s: budgets for each layer.\n"
-      "  skip %s of all blocks, miss %s of the top-K (p99 of the steps %s)",
+      "  skip %s of all blocks, miss %s of the top-K (p99 up to %s)",
       FormatPercent(report.flags.target_miss, 2), absl::StrCat(100 * options.exploration, " %"),
       report.flags.exploration ? "" : " as spind's default",
       FormatPercent(learnt.total_sparsity, 1),

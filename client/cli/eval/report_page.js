@@ -119,20 +119,21 @@ function drawBudgets() {
   };
   byId('tiles').replaceChildren(
     tile('Skip', percent(advice.sparsity, 1), 'of all blocks, by budgets of each layer'),
-    tile('Miss', percent(advice.miss_mean), `p99 ${percent(advice.miss_p99, 1)}; below the ${percent(advice.target_miss)} aimed at, since new text misses more`),
+    tile('Miss', percent(advice.miss_mean), `p99 up to ${percent(advice.miss_p99, 1)}; below the ${percent(advice.target_miss)} aimed at, since new text misses more`),
     tile('On other text', percent(advice.held_out_miss_mean), advice.held_out_miss_mean == null ? 'needs a second trace' : 'miss, with budgets from the other traces'),
     tile('One sparsity for all', percent(advice.uniform_sparsity, 1), 'is what that miss would allow'));
   byId('command').textContent = advice.command;
   fillExpected(advice);
   draw('budgets', {
-    grid: { left: 56, right: 16, top: 16, bottom: 48 },
+    title: { text: `Dashed: one sparsity for all layers, ${percent(advice.uniform_sparsity, 1)}`, right: 16, top: 0, textStyle: { color: color('missed'), fontSize: 13, fontWeight: 400 } },
+    grid: { left: 56, right: 16, top: 34, bottom: 48 },
     tooltip: tooltip({ trigger: 'axis', axisPointer: { type: 'none' }, formatter: ([p]) => `layer ${p.name}: skip <b>${percent(p.value, 1)}</b>` }),
     xAxis: axis('layer', { type: 'category', nameGap: 28, data: data.traces[0].layer_numbers.map(String) }),
     yAxis: axis('', { type: 'value', min: 0, max: 1, axisLabel: { color: color('quiet'), formatter: v => percent(v, 0) } }),
     series: [{
       type: 'bar', data: advice.layer_sparsity, color: color('accent'), barMaxWidth: 44, itemStyle: { borderRadius: [4, 4, 0, 0] },
       markLine: { symbol: 'none', silent: true, lineStyle: { color: color('missed') }, data: [{ yAxis: advice.uniform_sparsity }],
-        label: { position: 'insideEndTop', distance: 4, color: color('text'), backgroundColor: color('card'), padding: [2, 6], borderRadius: 4, formatter: `one for all: ${percent(advice.uniform_sparsity, 1)}` } },
+        label: { show: false } },
     }],
   });
 }

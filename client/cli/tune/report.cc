@@ -117,12 +117,12 @@ std::string TraceTable(const TuneReport& report, const Paint& paint) {
 
 std::string Expectation(const TuneReport& report) {
   std::string text = absl::StrFormat(
-      "Expect: skip %s of all blocks, miss %s of the top-K (p99 of the steps %s)",
+      "Expect: skip %s of all blocks, miss %s of the top-K (p99 up to %s)",
       FormatPercent(ChosenTotal(report), 1), FormatPercent(MeanMiss(Chosen(report)), 2),
       FormatPercent(MaxP99(Chosen(report)), 2));
   if (HasHeldOut(report)) {
     absl::StrAppend(&text, ";\non text that was not among the traces ",
-                    FormatPercent(MeanMiss(report.learnt.held_out), 2), " (p99 ",
+                    FormatPercent(MeanMiss(report.learnt.held_out), 2), " (p99 up to ",
                     FormatPercent(MaxP99(report.learnt.held_out), 2), ")");
   } else if (report.flags.traces.size() == 1) {
     absl::StrAppend(&text,
