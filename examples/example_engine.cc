@@ -32,8 +32,10 @@ constexpr absl::Duration kPause = absl::Milliseconds(100);  // between steps wit
 
 constexpr char kUsage[] =
     "Usage: example_engine [SOCKET [STEPS [--allow-recording]]]\n"
-    "Plays a small engine that uses the spind at SOCKET (or $SPIN_SOCKET): STEPS decode steps (8),\n"
-    "or steps without end, ten a second, for 0. With --allow-recording 'spinctl record' may ask it\n"
+    "Plays a small engine that uses the spind at SOCKET (or $SPIN_SOCKET): STEPS decode steps "
+    "(8),\n"
+    "or steps without end, ten a second, for 0. With --allow-recording 'spinctl record' may ask "
+    "it\n"
     "for traces.\n";
 
 // What the engine keeps of a request between steps.

@@ -13,10 +13,9 @@
 namespace spin::cli {
 
 std::string ShellWord(const std::string& text) {
-  const bool plain =
-      !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-        return absl::ascii_isalnum(c) || absl::string_view("_-./=+:@%,").find(c) != std::string::npos;
-      });
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || absl::string_view("_-./=+:@%,").find(c) != std::string::npos;
+  });
   return plain ? text : absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 

@@ -102,7 +102,8 @@ TEST(RenderTest, FitsTheTerminal) {
 }
 
 constexpr char kReason[] =
-    "expected miss 0.812 % at a total of 61.0 %, before 0.410 % at 40.0 %; a text as long as it gets";
+    "expected miss 0.812 % at a total of 61.0 %, before 0.410 % at 40.0 %; a text as long as it "
+    "gets";
 
 TEST(RenderTest, WhyBudgetsAreWhatTheyAreIsNeverCut) {
   v1::WatchStatsResponse look = Look(100, 10);

@@ -86,12 +86,16 @@ TEST_F(ReportTest, CommandsToTryNextAreForAShell) {
 
 TEST_F(ReportTest, CommandsToTryNextRepeatWhatWasGiven) {
   flags_.common.socket = "/s";
-  flags_.given = {{"--trace", "t"}, {"--policy", "p.json"}, {"--pin-first-block", std::nullopt},
-                  {"--sparsity", "0.4"}, {"--socket", "/s"}};
+  flags_.given = {{"--trace", "t"},
+                  {"--policy", "p.json"},
+                  {"--pin-first-block", std::nullopt},
+                  {"--sparsity", "0.4"},
+                  {"--socket", "/s"}};
   const std::string text = ReportText(Report(), Terminal{});
   EXPECT_NE(text.find("; policy file p.json\n"), std::string::npos) << text;
-  EXPECT_NE(text.find(" replay --trace t --policy p.json --pin-first-block --socket /s --sparsity 0.7\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(" replay --trace t --policy p.json --pin-first-block --socket /s --sparsity 0.7\n"),
+      std::string::npos)
       << text;
   EXPECT_NE(text.find(" --sparsity 0.4 --socket /s --audit-every 16\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("--hold"), std::string::npos) << "not with another's spind";

@@ -94,10 +94,11 @@ absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
   }
   Progress progress("budgets", kProgressUnits, DetectTerminal(STDERR_FILENO), stderr, absl::Now());
   const prediction::CalibrationGoal goal = {{}, flags.target_miss};
-  auto results = prediction::Calibrate(traces, {&goal, 1}, RecommendationOptionsFor(flags), [&](double share) {
-    progress.Update(static_cast<int64_t>(share * kProgressUnits), absl::Now());
-    return CheckInterrupt();
-  });
+  auto results =
+      prediction::Calibrate(traces, {&goal, 1}, RecommendationOptionsFor(flags), [&](double share) {
+        progress.Update(static_cast<int64_t>(share * kProgressUnits), absl::Now());
+        return CheckInterrupt();
+      });
   if (!results.ok()) return results.status();
   report->recommended = std::move(results->front());
   return absl::OkStatus();

@@ -84,10 +84,9 @@ void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
   AddTraceFlags(command, flags);
   AddSettingFlags(command, flags);
   command
-      ->add_option(
-          "--study", flags->studies,
-          absl::StrCat("What to measure beside the predictors: ", absl::StrJoin(kStudies, ", "),
-                       "; budgets is the recommendation"))
+      ->add_option("--study", flags->studies,
+                   absl::StrCat("What to measure beside the predictors: ",
+                                absl::StrJoin(kStudies, ", "), "; budgets is the recommendation"))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(OneOf(kStudies))

@@ -28,9 +28,10 @@ struct EvalFlags {
   v1::Policy policy;   // of a file: its budgets for each layer are one more setting
   bool csv = false;
   double target_miss = 0.01;  // of the recommendation
-  std::optional<double> exploration;  // not given: what the tables and the recommendation default to
-  int topk = 0;               // 0: not given
-  int threads = 0;            // 0: one for each core
+  std::optional<double>
+      exploration;  // not given: what the tables and the recommendation default to
+  int topk = 0;     // 0: not given
+  int threads = 0;  // 0: one for each core
   std::vector<std::string> studies = {"signals", "pooling", "exploration", "audits",
                                       "alpha",   "drafts",  "budgets"};
   prediction::EvaluationOptions options;

@@ -101,13 +101,11 @@ std::string RecommendedText(const EvalReport& report) {
       "  skip %s of all blocks, miss %s of the top-K (p99 up to %s)",
       FormatPercent(report.flags.target_miss, 2), absl::StrCat(100 * options.exploration, " %"),
       report.flags.exploration ? "" : " as spind's default",
-      FormatPercent(learnt.total_sparsity, 1),
-      FormatPercent(MeanMiss(learnt.calibrated), 2),
+      FormatPercent(learnt.total_sparsity, 1), FormatPercent(MeanMiss(learnt.calibrated), 2),
       FormatPercent(MaxP99(learnt.calibrated), 2));
   absl::StrAppend(&text, learnt.held_out.empty()
                              ? "; in-sample: a second\n  trace shows what to expect of other text"
-                             : absl::StrCat(";\n  ",
-                                            FormatPercent(MeanMiss(learnt.held_out), 2),
+                             : absl::StrCat(";\n  ", FormatPercent(MeanMiss(learnt.held_out), 2),
                                             " on a trace when the budgets are from the others"));
   return absl::StrCat(text, "\n  one sparsity for all layers could skip ",
                       FormatPercent(learnt.uniform_sparsity, 1), "\n  ", TuneCommand(report), "\n");

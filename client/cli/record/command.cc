@@ -231,7 +231,8 @@ absl::Status RunRecord(const RecordFlags& flags) {
   Watched watched(connection, session->session_id(), started->recording_id(), *options, max_time);
   const auto recorded = watched.UntilItEnds();
   if (!recorded.ok()) return recorded.status();
-  if (absl::Status s = PrintRecorded(flags, *options, *recorded, watched.OutOfTime()); !s.ok()) return s;
+  if (absl::Status s = PrintRecorded(flags, *options, *recorded, watched.OutOfTime()); !s.ok())
+    return s;
   return CheckInterrupt();
 }
 
@@ -242,7 +243,9 @@ void AddRecordCommand(CLI::App* app, Action* action) {
   CLI::App* command =
       app->add_subcommand("record", "Have a live engine record traces of some of its requests");
   command->footer(kFooter);
-  command->add_option("--session", flags->session, "Session to record (required); 'spinctl sessions' has ids")
+  command
+      ->add_option("--session", flags->session,
+                   "Session to record (required); 'spinctl sessions' has ids")
       ->required()
       ->type_name("ID");
   command

@@ -58,9 +58,10 @@ void AddExecutionFlags(CLI::App* command, ReplayFlags* flags) {
 void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
   CLI::Option* socket =
       command
-          ->add_option("--socket", flags->common.socket,
-                       "Use the spind at this socket; else replay starts one of its own. The policy is "
-                       "the one of this command either way")
+          ->add_option(
+              "--socket", flags->common.socket,
+              "Use the spind at this socket; else replay starts one of its own. The policy is "
+              "the one of this command either way")
           ->type_name("PATH");
   command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
       ->type_name("FILE")

@@ -98,8 +98,9 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
                                              " is longer than Spin takes, ", kernels::kMaxSlots));
   }
   if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
-    return Invalid(Origin(flags, "--budget-mode", "budget_mode", flags.policy_file.has_budget_mode()),
-                   absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
+    return Invalid(
+        Origin(flags, "--budget-mode", "budget_mode", flags.policy_file.has_budget_mode()),
+        absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
   }
   if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
   const size_t shares = flags.layer_sparsity.size();

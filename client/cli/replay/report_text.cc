@@ -147,14 +147,14 @@ std::string OtherTrade(const ReplayReport& report) {
   if (flags.budget_mode == "target_miss" && flags.target_miss.has_value()) {
     const double other = std::min(2 * *flags.target_miss, 0.5);
     return absl::StrCat("  ", CommandWithout(report, {"--target-miss", "--hold", "--json"}),
-                        " --target-miss ", other, "\n      allow more misses; watch the sparsity\n");
+                        " --target-miss ", other,
+                        "\n      allow more misses; watch the sparsity\n");
   }
   const double other = flags.sparsity < 0.55 ? 0.7 : 0.4;
   return absl::StrCat(
       "  ", CommandWithout(report, {"--sparsity", "--layer-sparsity", "--hold", "--json"}),
-      " --sparsity ", other, "\n      skip ", other > flags.sparsity ? "more" : "fewer",
-      " blocks", flags.layer_sparsity.empty() ? "" : ", the same share in each layer",
-      "; watch the miss\n");
+      " --sparsity ", other, "\n      skip ", other > flags.sparsity ? "more" : "fewer", " blocks",
+      flags.layer_sparsity.empty() ? "" : ", the same share in each layer", "; watch the miss\n");
 }
 
 // Settings that show the trade better than the one just seen.

@@ -25,10 +25,8 @@ absl::Duration Every(const Terminal& terminal) { return terminal.tty ? kRedrawEv
 
 std::string Left(double share, absl::Duration elapsed, absl::Duration longest) {
   if (share >= 1) return "";
-  const absl::Duration by_work =
-      share > 0 ? elapsed * (1 / share - 1) : absl::InfiniteDuration();
-  const absl::Duration left =
-      std::min(by_work, std::max(longest - elapsed, absl::ZeroDuration()));
+  const absl::Duration by_work = share > 0 ? elapsed * (1 / share - 1) : absl::InfiniteDuration();
+  const absl::Duration left = std::min(by_work, std::max(longest - elapsed, absl::ZeroDuration()));
   if (left == absl::InfiniteDuration()) return "";
   return absl::StrCat("  ", FormatAge(left + absl::Seconds(1)), " left");
 }
@@ -60,9 +58,8 @@ Progress::Progress(std::string what, int64_t total, const Terminal& terminal, st
 void Progress::Update(int64_t done, absl::Time now) {
   if (now < next_) return;
   next_ = now + Every(terminal_);
-  const std::string line =
-      ProgressLine(what_, done, total_, now - start_, terminal_.columns - 1, terminal_.unicode,
-                   longest_);
+  const std::string line = ProgressLine(what_, done, total_, now - start_, terminal_.columns - 1,
+                                        terminal_.unicode, longest_);
   std::fputs((terminal_.tty ? absl::StrCat(kEraseLine, line) : absl::StrCat(line, "\n")).c_str(),
              out_);
   std::fflush(out_);

@@ -30,7 +30,8 @@ std::vector<std::string> Wrap(absl::string_view text, size_t columns) {
     size_t word = text.find_first_not_of(' ', at);
     if (word == absl::string_view::npos) break;
     const size_t end = std::min(text.find(' ', word), text.size());
-    const bool fits = DisplayWidth(lines.back()) + DisplayWidth(text.substr(at, end - at)) <= columns;
+    const bool fits =
+        DisplayWidth(lines.back()) + DisplayWidth(text.substr(at, end - at)) <= columns;
     if (!fits && !lines.back().empty()) {
       const std::string color = ColorAfter(lines.back());
       if (!color.empty()) absl::StrAppend(&lines.back(), kReset);

@@ -132,7 +132,8 @@ absl::Status RunLive(const std::string& socket, const TopFlags& flags) {
     if (quit.quit()) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
-    absl::Status drawn = draw(Wrap(status.message(), static_cast<size_t>(terminal.columns)), terminal);
+    absl::Status drawn =
+        draw(Wrap(status.message(), static_cast<size_t>(terminal.columns)), terminal);
     if (!drawn.ok()) return drawn;
     quit.Sleep(kRetryEvery);
   }

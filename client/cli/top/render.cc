@@ -20,7 +20,7 @@ namespace spin::cli {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int kLabelWidth = 12;       // "  sparsity  "
+constexpr int kLabelWidth = 12;  // "  sparsity  "
 constexpr int kNoLimit = 1 << 20;
 constexpr double kSparsityGap = 0.1;  // realised this far below the target is worth a colour
 
@@ -99,10 +99,11 @@ class Renderer {
 
   std::string Miss(const SessionFrame& s) const {
     if (s.audit_topk_slots == 0) return paint_(Tone::kQuiet, "not audited yet");
-    return absl::StrFormat("%s of %s audited top-K slots, recently %s; %s audits cost %s of all blocks",
-                           FormatPercent(s.miss, 3), FormatCount(s.audit_topk_slots),
-                           FormatPercent(s.budget.recent_miss(), 3), FormatCount(s.audited_rows),
-                           FormatPercent(s.audit_cost, 1));
+    return absl::StrFormat(
+        "%s of %s audited top-K slots, recently %s; %s audits cost %s of all blocks",
+        FormatPercent(s.miss, 3), FormatCount(s.audit_topk_slots),
+        FormatPercent(s.budget.recent_miss(), 3), FormatCount(s.audited_rows),
+        FormatPercent(s.audit_cost, 1));
   }
 
   // Who decides, and what has become of it.

@@ -47,8 +47,8 @@ absl::StatusOr<std::vector<trace::Trace>> Load(const TuneFlags& flags) {
     absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
     if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
     if (flags.steps > trace->steps) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--steps: ", flags.steps, " is more than ", path, " has, ", trace->steps));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--steps: ", flags.steps, " is more than ", path, " has, ", trace->steps));
     }
     if (flags.steps != 0) trace->KeepSteps(flags.steps);
     traces.push_back(*std::move(trace));

@@ -125,8 +125,8 @@ std::string Expectation(const TuneReport& report) {
                     FormatPercent(MeanMiss(report.learnt.held_out), 2), " (p99 up to ",
                     FormatPercent(MaxP99(report.learnt.held_out), 2), ")");
   } else if (report.flags.traces.size() == 1) {
-    absl::StrAppend(&text,
-                    ".\nThat is in-sample: give a second trace to see what to expect of other text");
+    absl::StrAppend(
+        &text, ".\nThat is in-sample: give a second trace to see what to expect of other text");
   }
   if (report.flags.target_miss && !report.flags.uniform) {
     absl::StrAppend(&text, ".\nIt plans below the ", FormatPercent(*report.flags.target_miss, 2),
