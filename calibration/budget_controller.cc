@@ -186,11 +186,11 @@ std::optional<BudgetDecision> BudgetController::HoldTarget(double seen, uint64_t
   const bool better = plan.expected_miss < (1 - kWorthwhile) * now &&
                       plan.total_sparsity >= total - kDeadBand && rows_since_change_ >= kRefitRows;
   if (!moves && !better) return std::nullopt;
-  return Adopt(plan, false,
-               absl::StrFormat("target miss %.3f %%: expected %.3f %% at a total of %.1f %%, was "
-                               "%.3f %% at %.1f %%",
-                               100 * options_.target_miss, 100 * plan.expected_miss,
-                               100 * plan.total_sparsity, 100 * now, 100 * total));
+  return Adopt(
+      plan, false,
+      absl::StrFormat("expected miss %.3f %% at a total of %.1f %%, before %.3f %% at "
+                      "%.1f %%",
+                      100 * plan.expected_miss, 100 * plan.total_sparsity, 100 * now, 100 * total));
 }
 
 BudgetDecision BudgetController::Adopt(const Allocation& next, bool fallback, std::string why) {

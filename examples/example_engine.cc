@@ -30,6 +30,14 @@ constexpr int kTopk = 256;        // K
 constexpr int kMaxSlots = 16384;  // longest context; here a slot is a token
 constexpr absl::Duration kPause = absl::Milliseconds(100);  // between steps without end
 
+constexpr char kUsage[] =
+    "Usage: example_engine [SOCKET [STEPS [--allow-recording]]]\n"
+    "Plays a small engine that uses the spind at SOCKET (or $SPIN_SOCKET): STEPS decode steps "
+    "(8),\n"
+    "or steps without end, ten a second, for 0. With --allow-recording 'spinctl record' may ask "
+    "it\n"
+    "for traces.\n";
+
 // What the engine keeps of a request between steps.
 struct Sequence {
   std::string key;
@@ -89,6 +97,10 @@ void Record(const MadeUpIndexer& indexer, const std::vector<Sequence>& sequences
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && (std::string_view(argv[1]) == "--help" || std::string_view(argv[1]) == "-h")) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
   spin::SessionOptions options;
   if (argc > 1) options.socket = argv[1];
   const int steps = argc > 2 ? std::atoi(argv[2]) : 8;

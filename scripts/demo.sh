@@ -79,8 +79,9 @@ grep -E '^spin_[a-z_]+_total\{model_name' "$work/metrics" | grep -vE ' 0$|layer=
 
 cat <<EOF
 
-That spind is stopped now. To keep one and look at it:
+That spind is stopped now. To keep one and look at it, a terminal for each:
   build/bin/spind --device=cpu --socket=/tmp/spind.sock --slab-bytes=$SLAB --admin-address=127.0.0.1:$FIRST_PORT
+  build/bin/spinctl replay --socket /tmp/spind.sock --trace $TRACE --topk $TOPK --audit-every 16 --rounds 200
   build/bin/spinctl top --socket /tmp/spind.sock
-  build/bin/spinctl replay --socket /tmp/spind.sock --trace $TRACE --topk $TOPK
+and http://127.0.0.1:$FIRST_PORT/ in a browser, while the replay runs: about a minute.
 EOF

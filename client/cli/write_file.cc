@@ -4,6 +4,11 @@
 #include "client/cli/write_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +27,11 @@ absl::Status Refused(const std::string& path, absl::string_view why) {
 }  // namespace
 
 absl::Status CheckOutput(const std::string& path, absl::Span<const std::string> inputs) {
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  const std::string folder = parent.empty() ? "." : parent.string();
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be written to"));
+  }
   struct stat found;
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();  // making it will tell
   if (S_ISDIR(found.st_mode)) return Refused(path, "is a folder; give the name of a file");

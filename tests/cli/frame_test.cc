@@ -6,8 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/terminal/color.h"
+#include "client/cli/terminal/wrap.h"
 #include "client/cli/top/render.h"
 
 namespace spin::cli {
@@ -88,11 +93,38 @@ TEST(RenderTest, FitsTheTerminal) {
   for (int l = 2; l < 128; ++l) *session.add_layers() = session.layers(1);
   for (const int columns : {40, 80, 200}) {
     Terminal terminal;
+    terminal.tty = true;
     terminal.columns = columns;
     for (const std::string& line : RenderFrame(MakeFrame(look, nullptr), terminal)) {
       EXPECT_LE(DisplayWidth(line), static_cast<size_t>(columns)) << line;
     }
   }
+}
+
+constexpr char kReason[] =
+    "expected miss 0.812 % at a total of 61.0 %, before 0.410 % at 40.0 %; a text as long as it "
+    "gets";
+
+TEST(RenderTest, WhyBudgetsAreWhatTheyAreIsNeverCut) {
+  v1::WatchStatsResponse look = Look(100, 10);
+  look.mutable_sessions(0)->mutable_budget()->set_reason(kReason);
+  const Frame frame = MakeFrame(look, nullptr);
+  EXPECT_NE(absl::StrJoin(RenderFrame(frame, Terminal{}), "\n").find(kReason), std::string::npos);
+  Terminal narrow;
+  narrow.tty = narrow.color = true;
+  narrow.columns = 40;
+  const std::string text = absl::StrJoin(RenderFrame(frame, narrow), "\n");
+  for (const absl::string_view word : absl::StrSplit(kReason, ' ')) {
+    EXPECT_NE(text.find(std::string(word)), std::string::npos) << word;
+  }
+}
+
+TEST(WrapTest, ColoursEndWithTheLineAndGoOnInTheNext) {
+  EXPECT_EQ(Wrap("one \033[2mtwo three\033[0m", 8),
+            (std::vector<std::string>{"one \033[2mtwo\033[0m", "\033[2mthree\033[0m"}));
+  EXPECT_EQ(Wrap("", 8), std::vector<std::string>{""});
+  EXPECT_EQ(Wrap("a  b", 80), std::vector<std::string>{"a  b"});
+  EXPECT_EQ(Wrap("longer than that", 2), (std::vector<std::string>{"longer", "than", "that"}));
 }
 
 }  // namespace

@@ -36,6 +36,16 @@ TEST(ProgressLineTest, FitsTheWidthAndSaysWhatIsLeft) {
             "replay [##########################] 100 %  100/100");
 }
 
+TEST(ProgressLineTest, WhatIsLeftEndsAtTheLongestTime) {
+  const auto line = [](int done, absl::Duration longest) {
+    return ProgressLine("record", done, 100, absl::Seconds(10), 50, false, longest);
+  };
+  EXPECT_NE(line(1, absl::Seconds(60)).find("51s left"), std::string::npos);
+  EXPECT_NE(line(0, absl::Seconds(60)).find("51s left"), std::string::npos);
+  EXPECT_NE(line(50, absl::Seconds(60)).find("11s left"), std::string::npos);
+  EXPECT_NE(line(1, absl::Seconds(5)).find("1s left"), std::string::npos);
+}
+
 TEST(ProgressLineTest, DropsTheBarWhereThereIsNoRoom) {
   EXPECT_EQ(ProgressLine("replay", 1, 4, absl::Seconds(1), 20, false), "replay  25 %  1/4  4");
 }

@@ -40,7 +40,7 @@ TEST(ReplayFlagsTest, WhatTheTraceCannotGiveIsRefused) {
   EXPECT_NE(Refusal(flags, Shape(4, 100, 1)).find("steps: 1 is too few"), std::string::npos);
   flags.layer_sparsity = {0.1};
   EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)),
-            "--layer-sparsity: 1 value for 4 layers; give one for each");
+            "--layer-sparsity: 1 value for 4 layers of the trace; give one for each");
 }
 
 TEST(ReplayFlagsTest, BoundsAreHeldAgainstEachOther) {

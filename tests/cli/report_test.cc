@@ -78,10 +78,27 @@ TEST_F(ReportTest, OnlyTheFirstStepMayBeCold) {
 }
 
 TEST_F(ReportTest, CommandsToTryNextAreForAShell) {
-  flags_.trace = "it's a trace.safetensors";
+  flags_.given = {{"--trace", "it's a trace.safetensors"}, {"--topk", "4"}};
   EXPECT_NE(ReportText(Report(), Terminal{})
                 .find(" replay --trace 'it'\\''s a trace.safetensors' --topk 4 --sparsity"),
             std::string::npos);
+}
+
+TEST_F(ReportTest, CommandsToTryNextRepeatWhatWasGiven) {
+  flags_.common.socket = "/s";
+  flags_.given = {{"--trace", "t"},
+                  {"--policy", "p.json"},
+                  {"--pin-first-block", std::nullopt},
+                  {"--sparsity", "0.4"},
+                  {"--socket", "/s"}};
+  const std::string text = ReportText(Report(), Terminal{});
+  EXPECT_NE(text.find("; policy file p.json\n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find(" replay --trace t --policy p.json --pin-first-block --socket /s --sparsity 0.7\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" --sparsity 0.4 --socket /s --audit-every 16\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("--hold"), std::string::npos) << "not with another's spind";
 }
 
 TEST_F(ReportTest, TextHasARowForEachLayerAndATotal) {

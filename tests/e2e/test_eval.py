@@ -7,6 +7,7 @@ import io
 import json
 import os
 import resource
+import shlex
 import struct
 
 import expected
@@ -91,6 +92,25 @@ def test_a_replay_of_the_policy_misses_what_tune_promised(spinctl, small_trace, 
     # Exploration draws differ: a replay's request has a key of its own.
     assert replay["miss_mean"] == pytest.approx(tuned["expected"]["miss_mean"], abs=0.004)
     assert tuned["sparsity"] > tuned["expected"]["uniform_sparsity_at_same_goal"]
+
+
+@pytest.mark.parametrize("flags", [(), ("--steps", 64, "--block", 32, "--exploration", 0.1, "--alpha", 0.6, "--seed", 7, "--pin-first-block")], ids=["defaults", "flags"])
+def test_eval_recommends_what_its_tune_command_finds(spinctl, small_trace, tmp_path, flags):
+    advice = spinctl.json("eval", small_trace, "--topk", 128, "--sparsity", 0.4, "--study", "budgets", *flags)["recommended"]
+    words = shlex.split(advice["command"])
+    assert words[-2] == "--out"
+    tuned = spinctl.json(*words[1:-1], tmp_path / "policy.json")
+    assert (advice["sparsity"], advice["layer_sparsity"]) == (tuned["sparsity"], tuned["layer_sparsity"])
+    for key in ("miss_mean", "miss_p99"):
+        assert advice[key] == tuned["expected"][key]
+    assert advice["exploration"] == json.loads((tmp_path / "policy.json").read_text())["policy"]["exploration"]
+
+
+def test_a_policy_for_other_layers_is_named_as_the_file(spinctl, small_trace, tmp_path):
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"layer_sparsity": [0.5, 0.6]}}))
+    says = spinctl.refusal("replay", "--trace", small_trace, "--topk", 128, "--policy", policy)
+    assert f"--policy: {policy}: layer_sparsity: 2 values for 4 layers" in says
 
 
 def test_a_uniform_policy_has_one_sparsity(spinctl, small_trace, tmp_path):
@@ -186,9 +206,10 @@ def test_a_trace_that_memory_cannot_hold_is_an_error(spinctl, tmp_path, command)
     (("eval", "TRACE", "--topk", 128, "--sparsity", "0.4,1"), "--sparsity: 1 is not in [0, 1)"),
     (("eval", "TRACE", "--topk", 128, "--layer-sparsity", "0.4"), "1 values for 4 layers"),
     (("eval", "TRACE", "--topk", 128, "--steps", 2, "--study", "none", "--report", "/nowhere/x.html"), "/nowhere/x.html"),
+    (("tune", "TRACE", "--topk", 128, "--target-miss", "0.01", "--out", "/nowhere/x.json"), "/nowhere: cannot be written to"),
     (("tune", "TRACE", "--topk", 128), "--target-miss or --target-sparsity"),
     (("tune", "TRACE", "--topk", 128, "--target-sparsity", 2), "--target-sparsity: 2 is not in [0, 1)"),
 ], ids=str)
 def test_refuses_in_one_sentence(spinctl, small_trace, words, says):
     words = [small_trace if word == "TRACE" else word for word in words]
-    assert says in spinctl.refusal(*words, code=1 if "/nowhere/x.html" in words else 2)
+    assert says in spinctl.refusal(*words, code=1 if str(words[-1]).startswith("/nowhere") else 2)

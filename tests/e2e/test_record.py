@@ -110,6 +110,14 @@ def test_request_that_ends_early_makes_room_for_the_next(spinctl, spind, client,
     assert set(traces) == {"chat-1", "chat-2"}
 
 
+def test_fewer_requests_than_asked_for_says_why(spinctl, spind, client, engine, tmp_path):
+    process = spinctl.start("record", "--socket", spind.socket, "--session", f"{client.sessions()[0].session_id:016x}",
+                            "--out", tmp_path / "chat.safetensors", "--steps", 6, "--requests", 4, "--max-time", "1s")
+    code, text, err = decode_until_it_ends(engine, process)
+    assert code == 0, err
+    assert "recorded 6 steps of 1 of 4 requests" in text and "ended by --max-time" in text
+
+
 def test_nothing_in_the_sample_says_so(spinctl, spind, client, engine, tmp_path):
     process = record(spinctl, spind, client, tmp_path / "chat.safetensors", "--sample", 1000000, "--max-time", "1s")
     code, text, err = decode_until_it_ends(engine, process)

@@ -39,8 +39,12 @@ what each misses at each budget. The first step scans everything and is not coun
   pooling    A0 chooses slots, A1 blocks by their best slot (Spin), A2 averages block maxima
   drafts     one list for several verifier rows: their exact union, or Spin's shared list
 
+The quick answer, the recommendation, is --study budgets; the other studies take most of the time.
+It is what 'spinctl tune' finds with the same flags. The tables are without exploration, and it is
+with that of spind (5 %), unless --exploration says otherwise for both.
+
 Examples:
-  spinctl eval testdata/traces/small-8k.safetensors --topk 128
+  spinctl eval testdata/traces/small-8k.safetensors --topk 128 --study budgets
   spinctl eval a.safetensors b.safetensors --topk 512 --report quality.html
   spinctl eval a.safetensors --topk 512 --sparsity 0.4,0.6 --study none --json)";
 
@@ -93,21 +97,13 @@ absl::Status Recommend(const EvalFlags& flags, EvalReport* report) {
     if (flags.options.steps != 0) trace->KeepSteps(flags.options.steps);
     traces.push_back(*std::move(trace));
   }
-  const prediction::EvaluationOptions& options = flags.options;
-  const prediction::ReplayOptions replay = {prediction::FindPredictor("spin")->make,
-                                            flags.topk,
-                                            options.block,
-                                            options.exploration,
-                                            options.decay,
-                                            options.pin_first_block,
-                                            options.seed,
-                                            ThreadsOf(flags)};
   Progress progress("budgets", kProgressUnits, DetectTerminal(STDERR_FILENO), stderr, absl::Now());
   const prediction::CalibrationGoal goal = {{}, flags.target_miss};
-  auto results = prediction::Calibrate(traces, {&goal, 1}, replay, [&](double share) {
-    progress.Update(static_cast<int64_t>(share * kProgressUnits), absl::Now());
-    return CheckInterrupt();
-  });
+  auto results =
+      prediction::Calibrate(traces, {&goal, 1}, RecommendationOptionsFor(flags), [&](double share) {
+        progress.Update(static_cast<int64_t>(share * kProgressUnits), absl::Now());
+        return CheckInterrupt();
+      });
   if (!results.ok()) return results.status();
   report->recommended = std::move(results->front());
   return absl::OkStatus();

@@ -13,6 +13,7 @@
 #include "client/cli/policy/file_flag.h"
 #include "client/cli/values.h"
 #include "kernels/geometry.h"
+#include "prediction/predictor.h"
 
 namespace spin::cli {
 namespace {
@@ -55,9 +56,10 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
   AddPolicyFileFlag(command, "--policy", &flags->policy)
       ->description("Policy file whose sparsity, or that of each layer, is one more setting")
       ->excludes(command->get_option("--layer-sparsity"));
-  command->add_option("--exploration", options.exploration, "Share of kept blocks drawn at random")
+  command
+      ->add_option("--exploration", flags->exploration,
+                   "Share of kept blocks drawn at random (the tables: 0; the recommendation: 0.05)")
       ->check(Share())
-      ->capture_default_str()
       ->type_name("GAMMA");
   command->add_option("--alpha", options.decay, "Weight of the past in the moving averages")
       ->check(ShareBelowOne())
@@ -82,9 +84,9 @@ void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
   AddTraceFlags(command, flags);
   AddSettingFlags(command, flags);
   command
-      ->add_option(
-          "--study", flags->studies,
-          absl::StrCat("What to measure beside the predictors: ", absl::StrJoin(kStudies, ", ")))
+      ->add_option("--study", flags->studies,
+                   absl::StrCat("What to measure beside the predictors: ",
+                                absl::StrJoin(kStudies, ", "), "; budgets is the recommendation"))
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(OneOf(kStudies))
@@ -113,6 +115,7 @@ int ThreadsOf(const EvalFlags& flags) {
 prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers) {
   prediction::EvaluationOptions options = flags.options;
   options.topk = flags.topk;
+  options.exploration = flags.exploration.value_or(options.exploration);
   options.threads = ThreadsOf(flags);
   if (options.layer_sparsity.empty()) {
     options.layer_sparsity.assign(flags.policy.layer_sparsity().begin(),
@@ -125,6 +128,19 @@ prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int l
                      Asked(flags, "audits"),  Asked(flags, "alpha"),   Asked(flags, "drafts")};
   options.heat_map = !flags.report.empty();
   return options;
+}
+
+prediction::ReplayOptions RecommendationOptionsFor(const EvalFlags& flags) {
+  prediction::ReplayOptions replay;
+  replay.predictor = prediction::FindPredictor("spin")->make;
+  replay.topk = flags.topk;
+  replay.block = flags.options.block;
+  replay.exploration = flags.exploration.value_or(replay.exploration);
+  replay.decay = flags.options.decay;
+  replay.pin_first_block = flags.options.pin_first_block;
+  replay.seed = flags.options.seed;
+  replay.threads = ThreadsOf(flags);
+  return replay;
 }
 
 }  // namespace spin::cli

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "client/cli/command.h"
 #include "prediction/evaluation.h"
+#include "prediction/layer_curves.h"
 #include "spin/v1/policy.pb.h"
 
 namespace CLI {
@@ -27,8 +29,10 @@ struct EvalFlags {
   v1::Policy policy;        // of that file: its budgets are one more setting
   bool csv = false;
   double target_miss = 0.01;  // of the recommendation
-  int topk = 0;               // 0: not given
-  int threads = 0;            // 0: one for each core
+  std::optional<double>
+      exploration;  // not given: what the tables and the recommendation default to
+  int topk = 0;     // 0: not given
+  int threads = 0;  // 0: one for each core
   std::vector<std::string> studies = {"signals", "pooling", "exploration", "audits",
                                       "alpha",   "drafts",  "budgets"};
   prediction::EvaluationOptions options;
@@ -44,5 +48,9 @@ int ThreadsOf(const EvalFlags& flags);
 
 // The options of one evaluation, of a trace with so many layers, from the flags.
 prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers);
+
+// How the recommendation replays: as 'spinctl tune' does with the same flags, and so with the
+// exploration of a spind that was told nothing else.
+prediction::ReplayOptions RecommendationOptionsFor(const EvalFlags& flags);
 
 }  // namespace spin::cli

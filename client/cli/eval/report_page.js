@@ -13,8 +13,8 @@ const element = (name, text, attributes = {}) => {
 };
 
 const LEAST = 1e-5;  // the lowest miss that a logarithmic axis shows
-const LINES = ['#8a93a0', '#b07aa1', '#9c755f', '#4e9f50', '#7fbf7b', '#e0a030', '#c97b3c', '', '#17a2a2', '#d2481f', '#8a93a0'];
-const DASHED = new Set(['random', 'block_oracle', 'prev_layer_best5']);
+const LINES = ['#8a93a0', '#b07aa1', '#9c755f', '#4e9f50', '#7fbf7b', '#e0a030', '#c97b3c', '', '#17a2a2', '#d2481f'];
+const STROKES = { random: 'dashed', block_oracle: 'dotted', prev_layer_best5: 'dashed' };
 const color = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const charts = new Map();
 
@@ -35,7 +35,7 @@ function axis(name, more) {
 const tooltip = more => ({ backgroundColor: color('card'), borderColor: color('line'), textStyle: { color: color('text') }, confine: true, ...more });
 const targets = trace => Object.keys(trace.miss).filter(key => key !== 'policy').sort((a, b) => a - b);
 
-// Lines of miss over sparsity: [{name, points: [[sparsity, miss]], color, width, dashed}].
+// Lines of miss over sparsity: [{name, points: [[sparsity, miss]], color, width, stroke}].
 function drawMisses(id, lines) {
   const log = byId('axis').value === 'log';
   const y = value => log ? Math.max(value, LEAST) : value;
@@ -49,18 +49,18 @@ function drawMisses(id, lines) {
     yAxis: axis('', { type: log ? 'log' : 'value', min: log ? LEAST : 0, axisLabel: { color: color('quiet'), formatter: v => `${+(100 * v).toPrecision(3)} %` } }),
     series: lines.map(line => ({
       name: line.name, type: 'line', symbol: 'circle', symbolSize: 6, color: line.color, z: line.width > 2 ? 5 : 2,
-      lineStyle: { width: line.width, type: line.dashed ? 'dashed' : 'solid' }, emphasis: { focus: 'series' },
+      lineStyle: { width: line.width, type: line.stroke || 'solid' }, emphasis: { focus: 'series' },
       data: line.points.map(([x, miss]) => [x, y(miss), miss]),
     })),
   });
 }
 
-const lineColor = index => LINES[index] || color('accent');
+const lineColor = (index, name) => name === 'block_oracle' ? color('text') : LINES[index] || color('accent');
 
 function drawPredictors(trace) {
   drawMisses('predictors', data.predictors.map((predictor, index) => ({
-    name: predictor.title, color: lineColor(index), dashed: DASHED.has(predictor.name),
-    width: ['spin', 'query_aware'].includes(predictor.name) ? 3 : 1.5,
+    name: predictor.title, color: lineColor(index, predictor.name), stroke: STROKES[predictor.name],
+    width: ['spin', 'query_aware'].includes(predictor.name) ? 3 : predictor.name === 'block_oracle' ? 2.5 : 1.5,
     points: targets(trace).map(t => trace.miss[t][predictor.name]).filter(at => at.mean != null).map(at => [at.sparsity, at.mean]),
   })));
 }
@@ -70,7 +70,7 @@ function drawLayers(trace) {
   const silent = trace.layer_numbers.length - trace.miss[targets(trace)[0]][name].layers.length;
   const ramp = index => `hsl(${215 - 190 * index / Math.max(1, trace.layer_numbers.length - 1)}, 60%, ${matchMedia('(prefers-color-scheme: dark)').matches ? 66 : 42}%)`;
   drawMisses('layers', trace.layer_numbers.slice(silent).map((number, index) => ({
-    name: `layer ${number}`, color: ramp(index + silent), width: 2, dashed: false,
+    name: `layer ${number}`, color: ramp(index + silent), width: 2,
     points: targets(trace).map(t => [trace.miss[t][name].sparsity, trace.miss[t][name].layers[index]]),
   })));
 }
@@ -119,21 +119,39 @@ function drawBudgets() {
   };
   byId('tiles').replaceChildren(
     tile('Skip', percent(advice.sparsity, 1), 'of all blocks, by budgets of each layer'),
-    tile('Miss', percent(advice.miss_mean), `aimed at ${percent(advice.target_miss)}`),
-    tile('On other text', percent(advice.held_out_miss_mean), 'miss, with budgets from the other traces'),
+    tile('Miss', percent(advice.miss_mean), `p99 up to ${percent(advice.miss_p99, 1)}; below the ${percent(advice.target_miss)} aimed at, since new text misses more`),
+    tile('On other text', percent(advice.held_out_miss_mean), advice.held_out_miss_mean == null ? 'needs a second trace' : 'miss, with budgets from the other traces'),
     tile('One sparsity for all', percent(advice.uniform_sparsity, 1), 'is what that miss would allow'));
   byId('command').textContent = advice.command;
+  fillExpected(advice);
   draw('budgets', {
-    grid: { left: 56, right: 90, top: 16, bottom: 48 },
+    title: { text: `Dashed: one sparsity for all layers, ${percent(advice.uniform_sparsity, 1)}`, right: 16, top: 0, textStyle: { color: color('missed'), fontSize: 13, fontWeight: 400 } },
+    grid: { left: 56, right: 16, top: 34, bottom: 48 },
     tooltip: tooltip({ trigger: 'axis', axisPointer: { type: 'none' }, formatter: ([p]) => `layer ${p.name}: skip <b>${percent(p.value, 1)}</b>` }),
     xAxis: axis('layer', { type: 'category', nameGap: 28, data: data.traces[0].layer_numbers.map(String) }),
     yAxis: axis('', { type: 'value', min: 0, max: 1, axisLabel: { color: color('quiet'), formatter: v => percent(v, 0) } }),
     series: [{
       type: 'bar', data: advice.layer_sparsity, color: color('accent'), barMaxWidth: 44, itemStyle: { borderRadius: [4, 4, 0, 0] },
       markLine: { symbol: 'none', silent: true, lineStyle: { color: color('missed') }, data: [{ yAxis: advice.uniform_sparsity }],
-        label: { position: 'end', color: color('text'), formatter: `one for all:\n${percent(advice.uniform_sparsity, 1)}` } },
+        label: { show: false } },
     }],
   });
+}
+
+function fillExpected(advice) {
+  const table = document.createElement('table'), head = element('tr', ''), body = document.createElement('tbody'), thead = document.createElement('thead');
+  const heldOut = advice.held_out_miss_mean != null;
+  const titles = ['', 'skip', 'miss mean', 'miss p99', ...(heldOut ? ['from the others: mean', 'p99'] : [])];
+  head.append(...titles.map(title => element(title ? 'th' : 'td', title, title ? { scope: 'col' } : {})));
+  for (const trace of advice.traces) {
+    const row = document.createElement('tr');
+    row.append(element('th', trace.name, { scope: 'row' }), element('td', percent(trace.sparsity, 1)), element('td', percent(trace.miss_mean, 3)), element('td', percent(trace.miss_p99, 2)));
+    if (heldOut) row.append(element('td', percent(trace.held_out_miss_mean, 3)), element('td', percent(trace.held_out_miss_p99, 2)));
+    body.append(row);
+  }
+  thead.append(head);
+  table.append(element('caption', `With these budgets and ${percent(advice.exploration, 0)} exploration, each trace${heldOut ? ', beside budgets that learnt from the other traces only' : ' (in-sample)'}`), thead, body);
+  byId('expected').replaceChildren(table);
 }
 
 function fillNumbers(trace) {
@@ -160,7 +178,7 @@ function fill(select, options) {
 
 function drawTrace() {
   const trace = data.traces[byId('trace').value];
-  byId('about').textContent = `${trace.name}: ${trace.slots.toLocaleString('en')} slots, ${trace.layers} layers, ${trace.steps} steps, top-K ${trace.K}, blocks of ${trace.block}`;
+  byId('trace-about').textContent = `${trace.name}: ${trace.slots.toLocaleString('en')} slots, ${trace.layers} layers, ${trace.steps} steps; exploration ${percent(trace.exploration, 0)}`;
   drawPredictors(trace);
   drawLayers(trace);
   drawMaps(trace);
@@ -183,6 +201,16 @@ fill('trace', data.traces.map((trace, index) => [index, trace.name]));
 fill('predictor', data.predictors.map(predictor => [predictor.name, predictor.title]));
 fillLayers(data.traces[0]);
 byId('predictor').value = 'spin';
+byId('about').textContent = `${data.traces.length === 1 ? '' : `${data.traces.length} traces: `}${data.traces.map(trace => trace.name).join(', ')}; top-K ${data.traces[0].K}, blocks of ${data.traces[0].block}${data.recommended ? `; recommended with ${percent(data.recommended.exploration, 0)} exploration` : ''}`;
+byId('copy').addEventListener('click', async () => {
+  getSelection().selectAllChildren(byId('command'));  // for where the clipboard is closed
+  try {
+    await navigator.clipboard.writeText(byId('command').textContent);
+    byId('copy').textContent = 'Copied';
+  } catch {
+    byId('copy').textContent = 'Selected';
+  }
+});
 byId('version').textContent = data.version;
 byId('maps-about').textContent = `Spin at ${percent(data.heat_map_sparsity, 0)} sparsity. What is needed at a fixed place stands as a vertical line (V); what is needed at a fixed distance moves along with the query, a diagonal (D), visible close to it.`;
 byId('trace').addEventListener('change', () => {

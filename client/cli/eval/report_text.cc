@@ -68,9 +68,11 @@ std::string Pivot(const std::string& title, const std::vector<Measured>& measure
 }
 
 std::string Heading(const EvalReport& report, const EvaluatedTrace& trace) {
-  return absl::StrFormat("%s: %s slots, %d layers, %d steps; top-K %d, blocks of %d\n", trace.path,
-                         FormatCount(trace.evaluation.slots), trace.layer_numbers.size(),
-                         trace.evaluation.steps, report.flags.topk, report.flags.options.block);
+  return absl::StrFormat(
+      "%s: %s slots, %d layers, %d steps; top-K %d, blocks of %d, exploration %g %%\n", trace.path,
+      FormatCount(trace.evaluation.slots), trace.layer_numbers.size(), trace.evaluation.steps,
+      report.flags.topk, report.flags.options.block,
+      100 * EvaluationOptionsFor(report.flags).exploration);
 }
 
 std::string Signals(const EvaluatedTrace& trace, const Paint& paint) {
@@ -144,7 +146,7 @@ std::string EvalText(const EvalReport& report, const Terminal& terminal) {
     absl::StrAppend(&out, out.empty() ? "" : "\n", TraceText(report, trace, paint));
   }
   const std::string recommended = RecommendedText(report);
-  return absl::StrCat(out, recommended.empty() ? "" : "\n", recommended);
+  return absl::StrCat(recommended, recommended.empty() ? "" : "\n", out);
 }
 
 }  // namespace spin::cli

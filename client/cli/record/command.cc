@@ -80,10 +80,12 @@ class Watched {
         recording_(recording),
         max_time_(max_time),
         progress_("record", int64_t{options.max_steps()} * options.max_requests(),
-                  DetectTerminal(STDERR_FILENO), stderr, absl::Now()) {}
+                  DetectTerminal(STDERR_FILENO), stderr, absl::Now(), max_time) {}
 
   // What it came to: complete. Else why it did not.
   absl::StatusOr<v1::RecordingStatus> UntilItEnds();
+
+  bool OutOfTime() const { return absl::Now() - start_ >= max_time_; }
 
  private:
   absl::StatusOr<v1::RecordingStatus> Look() const;
@@ -138,7 +140,10 @@ absl::StatusOr<v1::RecordingStatus> Watched::UntilItEnds() {
   for (;;) {
     const auto now = Look();
     if (!now.ok()) return now;
-    if (now->state() == v1::RECORDING_STATE_COMPLETE) return now;
+    if (now->state() == v1::RECORDING_STATE_COMPLETE) {
+      progress_.Clear();
+      return now;
+    }
     unanswered = unanswered &&
                  (now->state() == v1::RECORDING_STATE_ASKED || stopped_ != absl::InfiniteFuture());
     if (!InProgress(now->state())) {
@@ -169,17 +174,32 @@ std::vector<std::string> FilesOf(const v1::RecordingOptions& options, int files)
   return paths;
 }
 
+// Why it has less than was asked for; empty where that is the whole of it, or a request's own end.
+std::string EarlyEnd(const v1::RecordingOptions& options, const v1::RecordingStatus& recording,
+                     bool out_of_time) {
+  const uint64_t asked = uint64_t{options.max_steps()} * options.max_requests();
+  if (recording.steps() >= asked) return "";
+  if (InterruptSignal() != 0) return "; interrupted";
+  if (out_of_time) return "; ended by --max-time";
+  return recording.requests() < options.max_requests() ? "; ended by --max-bytes" : "";
+}
+
 absl::Status PrintRecorded(const RecordFlags& flags, const v1::RecordingOptions& options,
-                           const v1::RecordingStatus& recording) {
+                           const v1::RecordingStatus& recording, bool out_of_time) {
   const std::vector<std::string> files =
       FilesOf(options, static_cast<int>(std::min(recording.requests(), options.max_requests())));
   if (flags.common.json) {
     return Print(
         Dump({{"files", files}, {"steps", recording.steps()}, {"bytes", recording.bytes()}}));
   }
-  return Print(absl::StrCat("recorded ", FormatCount(recording.steps()), " steps, ",
-                            FormatBytes(recording.bytes()), ":\n  ", absl::StrJoin(files, "\n  "),
-                            "\n"));
+  const std::string of =
+      options.max_requests() == 1
+          ? ""
+          : absl::StrCat(" of ", files.size(), " of ", options.max_requests(), " requests");
+  return Print(absl::StrCat("recorded ", FormatCount(recording.steps()), " steps", of, ", ",
+                            FormatBytes(recording.bytes()),
+                            EarlyEnd(options, recording, out_of_time), "\n  ",
+                            absl::StrJoin(files, "\n  "), "\n"));
 }
 
 absl::StatusOr<v1::RecordingOptions> OptionsOf(const RecordFlags& flags, absl::Duration max_time) {
@@ -209,11 +229,11 @@ absl::Status RunRecord(const RecordFlags& flags) {
   *request.mutable_options() = *options;
   const auto started = connection.Call(&v1::SpinService::Stub::StartRecording, request);
   if (!started.ok()) return started.status();
-  const auto recorded =
-      Watched(connection, session->session_id(), started->recording_id(), *options, max_time)
-          .UntilItEnds();
+  Watched watched(connection, session->session_id(), started->recording_id(), *options, max_time);
+  const auto recorded = watched.UntilItEnds();
   if (!recorded.ok()) return recorded.status();
-  if (absl::Status s = PrintRecorded(flags, *options, *recorded); !s.ok()) return s;
+  if (absl::Status s = PrintRecorded(flags, *options, *recorded, watched.OutOfTime()); !s.ok())
+    return s;
   return CheckInterrupt();
 }
 
@@ -224,7 +244,9 @@ void AddRecordCommand(CLI::App* app, Action* action) {
   CLI::App* command =
       app->add_subcommand("record", "Have a live engine record traces of some of its requests");
   command->footer(kFooter);
-  command->add_option("--session", flags->session, "Session to record; 'spinctl sessions' has ids")
+  command
+      ->add_option("--session", flags->session,
+                   "Session to record (required); 'spinctl sessions' has ids")
       ->required()
       ->type_name("ID");
   command

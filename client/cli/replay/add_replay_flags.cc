@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_join.h"
 #include "client/cli/policy/file_flag.h"
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/replay/replay_flags.h"
@@ -57,8 +58,10 @@ void AddExecutionFlags(CLI::App* command, ReplayFlags* flags) {
 void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
   CLI::Option* socket =
       command
-          ->add_option("--socket", flags->common.socket,
-                       "Use the spind at this socket; else replay starts one of its own")
+          ->add_option(
+              "--socket", flags->common.socket,
+              "Use the spind at this socket; else replay starts one of its own. The policy is "
+              "the one of this command either way")
           ->type_name("PATH");
   command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
       ->type_name("FILE")
@@ -103,6 +106,22 @@ void ApplyPolicyFile(const CLI::App& command, ReplayFlags* flags) {
   if (open("--target-miss") && file.has_target_miss()) flags->target_miss = file.target_miss();
   if (open("--min-sparsity") && file.has_min_sparsity()) flags->min_sparsity = file.min_sparsity();
   if (open("--max-sparsity") && file.has_max_sparsity()) flags->max_sparsity = file.max_sparsity();
+}
+
+std::vector<GivenFlag> GivenFlags(const CLI::App& command) {
+  std::vector<GivenFlag> given;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0) continue;
+    const std::string name = option->get_name();
+    if (option->get_items_expected_max() == 0) {
+      given.push_back({name, std::nullopt});
+    } else if (option->get_delimiter() != '\0') {
+      given.push_back({name, absl::StrJoin(option->results(), ",")});
+    } else {
+      for (const std::string& value : option->results()) given.push_back({name, value});
+    }
+  }
+  return given;
 }
 
 }  // namespace spin::cli

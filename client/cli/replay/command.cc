@@ -36,7 +36,9 @@ constexpr absl::Duration kReadyTimeout = absl::Seconds(10);
 constexpr char kFooter[] =
     R"(Plays a recorded trace as an engine would: asks Spin for the blocks, scores only those, hands the
 scores back. Each layer and step is then compared with the full scan, outside the measured time. The
-first step scans everything and is left out of all shares, means and times.
+first step scans everything and is left out of all shares, means and times. The session's policy is
+that of the flags and of --policy, in full: with --socket, too, the default policy of that spind
+(its flags, its --policy) has no say.
 
   sparsity   share of blocks that were not scored
   miss       share of the true top-K in blocks that were not scored
@@ -236,6 +238,7 @@ void AddReplayCommand(CLI::App* app, Action* action) {
   AddReplayFlags(command, flags.get());
   command->callback([=] {
     ApplyPolicyFile(*command, flags.get());
+    flags->given = GivenFlags(*command);
     *action = [flags] { return RunReplay(*flags); };
   });
 }

@@ -52,12 +52,27 @@ dataplane::SessionShape ShapeFor(const ReplayFlags& flags, absl::Span<const trac
   return shape;
 }
 
+// The flag by which a setting came: that of its own, or the policy file that has it.
+std::string Origin(const ReplayFlags& flags, absl::string_view flag, absl::string_view field,
+                   bool in_file) {
+  const GivenFlag* file = FindGiven(flags, "--policy");
+  if (!in_file || file == nullptr || FindGiven(flags, flag) != nullptr) return std::string(flag);
+  return absl::StrCat("--policy: ", *file->value, ": ", field);
+}
+
 BudgetMode ModeOf(const std::string& name) {
   if (name == "calibrated") return BudgetMode::kCalibrated;
   return name == "target_miss" ? BudgetMode::kTargetMiss : BudgetMode::kFixed;
 }
 
 }  // namespace
+
+const GivenFlag* FindGiven(const ReplayFlags& flags, absl::string_view name) {
+  for (const GivenFlag& flag : flags.given) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
 
 int StepsOf(const ReplayFlags& flags, const trace::Trace& trace) {
   return flags.steps == 0 ? trace.steps : flags.steps;
@@ -83,8 +98,9 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
                                              " is longer than Spin takes, ", kernels::kMaxSlots));
   }
   if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
-    return Invalid("--budget-mode",
-                   absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
+    return Invalid(
+        Origin(flags, "--budget-mode", "budget_mode", flags.policy_file.has_budget_mode()),
+        absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
   }
   if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
   if (flags.min_sparsity && flags.max_sparsity && *flags.min_sparsity > *flags.max_sparsity) {
@@ -95,9 +111,10 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
   }
   const size_t shares = flags.layer_sparsity.size();
   if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
-    return Invalid("--layer-sparsity",
+    return Invalid(Origin(flags, "--layer-sparsity", "layer_sparsity",
+                          flags.policy_file.layer_sparsity_size() > 0),
                    absl::StrCat(shares, shares == 1 ? " value" : " values", " for ", trace.layers,
-                                " layers; give one for each"));
+                                " layers of the trace; give one for each"));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "client/cli/command.h"
 #include "spin/options.h"
@@ -20,6 +21,12 @@ class App;
 }
 
 namespace spin::cli {
+
+// A flag as it was typed: with its value, or with none.
+struct GivenFlag {
+  std::string name;
+  std::optional<std::string> value;
+};
 
 // What `spinctl replay` was asked to do. The policy is always sent in full, so that a replay
 // depends on no default of the spind it meets.
@@ -47,6 +54,7 @@ struct ReplayFlags {
   std::string executor = "inline";
   std::string state = "f32";
   bool hold = false;
+  std::vector<GivenFlag> given;  // on the command line
 
   bool sidecar() const { return executor == "sidecar"; }
   bool bf16() const { return state == "bf16"; }
@@ -57,6 +65,12 @@ void AddReplayFlags(CLI::App* command, ReplayFlags* flags);
 
 // Lets the policy file have its say where no flag of the parsed command spoke.
 void ApplyPolicyFile(const CLI::App& command, ReplayFlags* flags);
+
+// Of the parsed command, for commands that repeat it.
+std::vector<GivenFlag> GivenFlags(const CLI::App& command);
+
+// How the flag was given; null if it was not.
+const GivenFlag* FindGiven(const ReplayFlags& flags, absl::string_view name);
 
 // The rest: INVALID_ARGUMENT names the flag, or the trace if that exceeds a limit of Spin.
 absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& trace);

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <initializer_list>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/command.h"
 #include "client/cli/replay/report.h"
+#include "client/cli/shell_word.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/table.h"
@@ -27,8 +28,14 @@ std::string Requests(const ReplayReport& report) {
                       others == 0 ? "" : absl::StrCat(" of this and ", others, " more traces"));
 }
 
+std::string Mode(const ReplayFlags& flags) {
+  if (flags.budget_mode != "target_miss" || !flags.target_miss) return flags.budget_mode;
+  return absl::StrCat(flags.budget_mode, " ", FormatPercent(*flags.target_miss, 2));
+}
+
 std::string Setting(const ReplayReport& report) {
   const ReplayFlags& flags = report.flags;
+  const GivenFlag* policy = FindGiven(flags, "--policy");
   const std::string sparsity =
       flags.layer_sparsity.empty()
           ? FormatPercent(flags.sparsity, 1)
@@ -36,12 +43,14 @@ std::string Setting(const ReplayReport& report) {
   return absl::StrFormat(
       "%s: %s slots, %d layers, %d steps, %s\n"
       "top-K %d, blocks of %d, %s executor, %s state\n"
-      "sparsity %s, exploration %s, alpha %g, audits %s\n",
+      "sparsity %s, exploration %s, alpha %g, audits %s\n"
+      "budgets %s%s\n",
       flags.trace, FormatCount(report.trace.Context(StepsOf(flags, report.trace) - 1)),
       report.trace.layers, report.played.steps, Requests(report), flags.topk, flags.block,
       flags.executor, flags.state, sparsity, FormatPercent(flags.exploration, 1), flags.alpha,
       flags.audit_every == 0 ? "never"
-                             : absl::StrCat("every ", flags.audit_every, " steps on average"));
+                             : absl::StrCat("every ", flags.audit_every, " steps on average"),
+      Mode(flags), policy == nullptr ? "" : absl::StrCat("; policy file ", *policy->value));
 }
 
 std::vector<std::string> Row(const std::string& name, const QualityMeter& meter) {
@@ -121,30 +130,51 @@ std::string Budgets(const ReplayReport& report) {
                          FormatPercent(server.target_sparsity, 1), server.budget_reason);
 }
 
-// As a shell takes it for one word.
-std::string ShellWord(const std::string& text) {
-  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || absl::string_view("_-./=+:@%").find(c) != std::string::npos;
-  });
-  return plain ? text : absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
+// The command that was given, but for these flags.
+std::string CommandWithout(const ReplayReport& report,
+                           std::initializer_list<absl::string_view> left_out) {
+  std::string command = absl::StrCat(ShellWord(InvokedAs()), " replay");
+  for (const GivenFlag& flag : report.flags.given) {
+    if (std::find(left_out.begin(), left_out.end(), flag.name) != left_out.end()) continue;
+    absl::StrAppend(&command, " ", flag.name);
+    if (flag.value.has_value()) absl::StrAppend(&command, " ", ShellWord(*flag.value));
+  }
+  return command;
+}
+
+std::string OtherTrade(const ReplayReport& report) {
+  const ReplayFlags& flags = report.flags;
+  if (flags.budget_mode == "target_miss" && flags.target_miss.has_value()) {
+    const double other = std::min(2 * *flags.target_miss, 0.5);
+    return absl::StrCat("  ", CommandWithout(report, {"--target-miss", "--hold", "--json"}),
+                        " --target-miss ", other,
+                        "\n      allow more misses; watch the sparsity\n");
+  }
+  const double other = flags.sparsity < 0.55 ? 0.7 : 0.4;
+  return absl::StrCat(
+      "  ", CommandWithout(report, {"--sparsity", "--layer-sparsity", "--hold", "--json"}),
+      " --sparsity ", other, "\n      skip ", other > flags.sparsity ? "more" : "fewer", " blocks",
+      flags.layer_sparsity.empty() ? "" : ", the same share in each layer", "; watch the miss\n");
 }
 
 // Settings that show the trade better than the one just seen.
 std::string Next(const ReplayReport& report, const Paint& paint) {
   const ReplayFlags& flags = report.flags;
-  const double other = flags.sparsity < 0.55 ? 0.7 : 0.4;
-  const std::string base = absl::StrCat(ShellWord(InvokedAs()), " replay --trace ",
-                                        ShellWord(flags.trace), " --topk ", flags.topk);
-  return absl::StrFormat(
-      "%s\n"
-      "  %s --sparsity %g\n"
-      "      skip %s blocks; watch the miss\n"
-      "  %s --sparsity %g --audit-every 16\n"
-      "      let spind measure its own miss rate, as it does in production\n"
-      "  %s --sparsity %g --hold\n"
-      "      keep spind up, to look at /metrics and 'spinctl top'\n",
-      paint(Tone::kStrong, "Try next:"), base, other, other > flags.sparsity ? "more" : "fewer",
-      base, flags.sparsity, base, flags.sparsity);
+  std::string next = absl::StrCat(paint(Tone::kStrong, "Try next:"), "\n", OtherTrade(report));
+  if (flags.audit_every == 0) {
+    absl::StrAppend(&next, "  ", CommandWithout(report, {"--audit-every", "--hold", "--json"}),
+                    " --audit-every 16\n"
+                    "      let spind measure its own miss rate, as it does in production\n");
+  }
+  if (!flags.common.socket.empty()) {
+    absl::StrAppend(&next, "  ", CommandWithout(report, {"--rounds", "--json"}),
+                    " --rounds 200\n      long enough to watch, elsewhere: ",
+                    ShellWord(InvokedAs()), " top --socket ", ShellWord(flags.common.socket), "\n");
+  } else if (!flags.hold) {
+    absl::StrAppend(&next, "  ", CommandWithout(report, {"--json"}),
+                    " --hold\n      keep spind up, to look at /metrics and 'spinctl top'\n");
+  }
+  return next;
 }
 
 }  // namespace

@@ -12,12 +12,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/socket_probe.h"
 #include "client/cli/terminal/terminal.h"
+#include "client/cli/terminal/wrap.h"
 #include "client/cli/top/frame.h"
 #include "client/cli/top/quit_watch.h"
 #include "client/cli/top/render.h"
@@ -35,8 +35,15 @@ constexpr char kFooter[] =
 Elsewhere it prints a frame for each interval, with --json an object on a line of its own.
 
   sparsity   share of blocks that were not scored, since the last frame
-  miss       share of the true top-K outside the list that would have been used, from audited steps
+  miss       share of the true top-K outside the list that would have been used: of all audited
+             steps, and recently, where older audits count less and less
+  budgets    who decides how much each layer skips: fixed (the policy), calibrated (spind, at the
+             policy's total), target_miss (spind, so that no more is missed); below, why they were
+             last changed. 'expected' there is the miss that audits foretell for new budgets
   fallbacks  rows that kept all blocks out of doubt, by reason
+  by layer   one column for each layer, the first layer first: its height is the layer's sparsity;
+             its miss against the worst layer's; the sparsity that its budget asks for. Without
+             Unicode a digit, 0 to 9
 
 Examples:
   spinctl top
@@ -107,17 +114,6 @@ absl::Status RunPlain(const Connection& connection, const TopFlags& flags) {
   });
 }
 
-// Broken at blanks into lines of at most `columns`.
-std::vector<std::string> Wrap(absl::string_view text, int columns) {
-  std::vector<std::string> lines = {""};
-  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-    const bool fits = lines.back().size() + 1 + word.size() <= static_cast<size_t>(columns);
-    if (!fits && !lines.back().empty()) lines.emplace_back();
-    absl::StrAppend(&lines.back(), lines.back().empty() ? "" : " ", word);
-  }
-  return lines;
-}
-
 absl::Status RunLive(const std::string& socket, const TopFlags& flags) {
   Screen screen;
   QuitWatch quit(screen.keys());
@@ -136,7 +132,8 @@ absl::Status RunLive(const std::string& socket, const TopFlags& flags) {
     if (quit.quit()) return absl::OkStatus();
     if (!absl::IsUnavailable(status)) return status;
     const Terminal terminal = DetectTerminal(STDOUT_FILENO);
-    absl::Status drawn = draw(Wrap(status.message(), terminal.columns), terminal);
+    absl::Status drawn =
+        draw(Wrap(status.message(), static_cast<size_t>(terminal.columns)), terminal);
     if (!drawn.ok()) return drawn;
     quit.Sleep(kRetryEvery);
   }

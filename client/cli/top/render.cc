@@ -13,13 +13,15 @@
 #include "client/cli/terminal/bar.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
+#include "client/cli/terminal/wrap.h"
 #include "policy_file/policy_file.h"
 
 namespace spin::cli {
 namespace {
 
 constexpr int kBarWidth = 20;
-constexpr int kLabelWidth = 12;       // "  sparsity  "
+constexpr int kLabelWidth = 12;  // "  sparsity  "
+constexpr int kNoLimit = 1 << 20;
 constexpr double kSparsityGap = 0.1;  // realised this far below the target is worth a colour
 
 class Renderer {
@@ -37,9 +39,18 @@ class Renderer {
   }
 
  private:
-  void Line(const std::string& text) { lines_.push_back(Clip(text, terminal_.columns)); }
+  // What does not go to a terminal is whole, whoever reads it.
+  void Line(const std::string& text) {
+    lines_.push_back(terminal_.tty ? Clip(text, terminal_.columns) : text);
+  }
+  // Broken at blanks where it is wider than the terminal.
   void Item(const std::string& label, const std::string& text) {
-    Line(absl::StrFormat("  %-*s%s", kLabelWidth - 2, label, text));
+    const int room = terminal_.tty ? std::max(1, terminal_.columns - kLabelWidth) : kNoLimit;
+    std::string name = label;
+    for (const std::string& part : Wrap(text, static_cast<size_t>(room))) {
+      Line(absl::StrFormat("  %-*s%s", kLabelWidth - 2, name, part));
+      name.clear();
+    }
   }
 
   void Header(const Frame& frame) {
@@ -65,6 +76,7 @@ class Renderer {
                                    FormatCount(s.pinned_blocks), FormatCount(s.full_blocks)));
     Item("miss", Miss(s));
     Item("budgets", Budgets(s));
+    if (!s.budget.reason().empty()) Item("  because", paint_(Tone::kQuiet, s.budget.reason()));
     Item("fallbacks", Fallbacks(s));
     Item("steps", Steps(s));
     Item("state", absl::StrFormat("%s, %d open %s", FormatBytes(s.state_bytes), s.open_requests,
@@ -87,13 +99,14 @@ class Renderer {
 
   std::string Miss(const SessionFrame& s) const {
     if (s.audit_topk_slots == 0) return paint_(Tone::kQuiet, "not audited yet");
-    return absl::StrFormat("%s of %s audited top-K slots, recently %s; %s audits cost %s of blocks",
-                           FormatPercent(s.miss, 3), FormatCount(s.audit_topk_slots),
-                           FormatPercent(s.budget.recent_miss(), 3), FormatCount(s.audited_rows),
-                           FormatPercent(s.audit_cost, 1));
+    return absl::StrFormat(
+        "%s of %s audited top-K slots, recently %s; %s audits cost %s of all blocks",
+        FormatPercent(s.miss, 3), FormatCount(s.audit_topk_slots),
+        FormatPercent(s.budget.recent_miss(), 3), FormatCount(s.audited_rows),
+        FormatPercent(s.audit_cost, 1));
   }
 
-  // Who decides, and why they are what they are.
+  // Who decides, and what has become of it.
   std::string Budgets(const SessionFrame& s) const {
     std::string mode = policy_file::ModeName(s.budget.mode());
     if (s.budget.mode() == v1::BUDGET_MODE_TARGET_MISS) {
@@ -107,7 +120,7 @@ class Renderer {
           &mode, ", ",
           paint_(Tone::kWarn, absl::StrCat(s.budget.fallbacks(), " back to more blocks")));
     }
-    return absl::StrCat(mode, paint_(Tone::kQuiet, absl::StrCat("  ", s.budget.reason())));
+    return mode;
   }
 
   std::string Fallbacks(const SessionFrame& s) const {

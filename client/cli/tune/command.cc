@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <thread>
@@ -36,7 +37,8 @@ constexpr char kFooter[] =
     R"(Learns from recorded traces how many blocks each layer needs, offline and without spind: the same
 total is better spent unequally. The policy file is for 'spinctl replay --policy', 'spind --policy'
 and 'spinctl policy set --file'. With several traces, each is also replayed with budgets that learnt
-from the others only; that is what to expect of other text.
+from the others only; that is what to expect of other text. The budgets are for the layers of the
+traces and fit sessions with exactly those: record all layers of the model.
 
 Examples:
   spinctl tune chat.safetensors code.safetensors --topk 2048 --target-miss 0.01 --out policy.json
@@ -54,11 +56,16 @@ absl::Status CheckDistinct(const std::vector<std::string>& paths) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<trace::Trace>> Load(const std::vector<std::string>& paths) {
+absl::StatusOr<std::vector<trace::Trace>> Load(const TuneFlags& flags) {
   std::vector<trace::Trace> traces;
-  for (const std::string& path : paths) {
+  for (const std::string& path : flags.traces) {
     absl::StatusOr<trace::Trace> trace = trace::LoadTrace(path);
     if (!trace.ok()) return absl::InvalidArgumentError(trace.status().message());
+    if (flags.steps > trace->steps) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--steps: ", flags.steps, " is more than ", path, " has, ", trace->steps));
+    }
+    if (flags.steps != 0) trace->KeepSteps(flags.steps);
     traces.push_back(*std::move(trace));
   }
   return traces;
@@ -109,7 +116,7 @@ absl::Status RunTune(const TuneFlags& flags) {
   absl::Status status = CheckDistinct(flags.traces);
   if (status.ok() && !flags.out.empty()) status = CheckOutput(flags.out, flags.traces);
   if (!status.ok()) return status;
-  const auto traces = Load(flags.traces);
+  const auto traces = Load(flags);
   if (!traces.ok()) return traces.status();
   const auto scores = CountAll(flags, *traces);
   if (!scores.ok()) return scores.status();

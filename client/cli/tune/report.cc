@@ -5,10 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/cli/command.h"
 #include "client/cli/json.h"
+#include "client/cli/shell_word.h"
 #include "client/cli/terminal/color.h"
 #include "client/cli/terminal/numbers.h"
 #include "client/cli/terminal/table.h"
@@ -25,6 +29,12 @@ const std::vector<MissSummary>& Chosen(const TuneReport& report) {
 
 double ChosenTotal(const TuneReport& report) {
   return report.flags.uniform ? report.learnt.uniform_sparsity : report.learnt.total_sparsity;
+}
+
+double MaxP99(const std::vector<MissSummary>& traces) {
+  double worst = 0;
+  for (const MissSummary& miss : traces) worst = std::max(worst, miss.p99);
+  return worst;
 }
 
 // What to expect on text that it did not learn from; unset for a single trace.
@@ -46,7 +56,9 @@ Json TraceJson(const TuneReport& report, size_t t) {
 }
 
 Json ExpectationJson(const TuneReport& report) {
-  Json json = {{"sparsity", ChosenTotal(report)}, {"miss_mean", MeanMiss(Chosen(report))}};
+  Json json = {{"sparsity", ChosenTotal(report)},
+               {"miss_mean", MeanMiss(Chosen(report))},
+               {"miss_p99", MaxP99(Chosen(report))}};
   if (HasHeldOut(report)) json["held_out_miss_mean"] = MeanMiss(report.learnt.held_out);
   json["uniform_miss_mean_at_same_sparsity"] =
       MeanMiss(report.flags.uniform ? report.learnt.uniform : report.learnt.uniform_total);
@@ -69,7 +81,7 @@ Json OriginJson(const TuneReport& report) {
 }
 
 std::string LayerTable(const TuneReport& report, const Paint& paint) {
-  Table table({{"layer"}, {"sparsity"}, {"miss mean"}, {"uniform's miss"}});
+  Table table({{"layer"}, {"aimed at"}, {"miss mean"}, {"uniform's miss"}});
   const prediction::Calibrated& learnt = report.learnt;
   const auto mean = [](const std::vector<MissSummary>& traces, size_t layer) {
     double sum = 0;
@@ -90,7 +102,7 @@ std::string LayerTable(const TuneReport& report, const Paint& paint) {
 
 std::string TraceTable(const TuneReport& report, const Paint& paint) {
   Table table({{"trace", Table::Align::kLeft},
-               {"sparsity"},
+               {"realised"},
                {"miss mean"},
                {"miss p99"},
                {"learnt from the others"},
@@ -106,12 +118,21 @@ std::string TraceTable(const TuneReport& report, const Paint& paint) {
 }
 
 std::string Expectation(const TuneReport& report) {
-  std::string text = absl::StrFormat("Expect: skip %s of all blocks, miss %s of the top-K",
-                                     FormatPercent(ChosenTotal(report), 1),
-                                     FormatPercent(MeanMiss(Chosen(report)), 2));
+  std::string text = absl::StrFormat(
+      "Expect: skip %s of all blocks, miss %s of the top-K (p99 up to %s)",
+      FormatPercent(ChosenTotal(report), 1), FormatPercent(MeanMiss(Chosen(report)), 2),
+      FormatPercent(MaxP99(Chosen(report)), 2));
   if (HasHeldOut(report)) {
-    absl::StrAppend(&text, " (", FormatPercent(MeanMiss(report.learnt.held_out), 2),
-                    " on text that was not among the traces)");
+    absl::StrAppend(&text, ";\non text that was not among the traces ",
+                    FormatPercent(MeanMiss(report.learnt.held_out), 2), " (p99 up to ",
+                    FormatPercent(MaxP99(report.learnt.held_out), 2), ")");
+  } else if (report.flags.traces.size() == 1) {
+    absl::StrAppend(
+        &text, ".\nThat is in-sample: give a second trace to see what to expect of other text");
+  }
+  if (report.flags.target_miss && !report.flags.uniform) {
+    absl::StrAppend(&text, ".\nIt plans below the ", FormatPercent(*report.flags.target_miss, 2),
+                    " aimed at on purpose, since text that is new misses more");
   }
   if (report.flags.uniform) return text + ".\n";
   const std::string uniform = FormatPercent(report.learnt.uniform_sparsity, 1);
@@ -125,9 +146,16 @@ std::string Expectation(const TuneReport& report) {
 std::string Next(const TuneReport& report) {
   const std::string& out = report.flags.out;
   if (out.empty()) return "Nothing was written; --out FILE writes the policy.\n";
-  return absl::StrCat("Wrote ", out, ". Try it:\n  ", InvokedAs(), " replay --trace ",
-                      report.flags.traces.front(), " --topk ", report.flags.replay.topk,
-                      " --policy ", out, "\n");
+  const std::string fits =
+      report.flags.uniform
+          ? std::string()
+          : absl::StrCat("Its ", report.layer_numbers.size(), " budgets are for layers ",
+                         absl::StrJoin(report.layer_numbers, ", "),
+                         ":\na session must have exactly these, so a model needs traces of all of "
+                         "its layers.\n");
+  return absl::StrCat("Wrote ", out, ". ", fits, "Try it:\n  ", ShellWord(InvokedAs()),
+                      " replay --trace ", ShellWord(report.flags.traces.front()), " --topk ",
+                      report.flags.replay.topk, " --policy ", ShellWord(out), "\n");
 }
 
 }  // namespace

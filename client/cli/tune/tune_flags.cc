@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+
 #include "client/cli/values.h"
 #include "kernels/geometry.h"
 
@@ -64,6 +66,9 @@ void AddTuneFlags(CLI::App* command, TuneFlags* flags) {
       ->required()
       ->check(IntegerIn(1, kernels::kMaxTopk))
       ->type_name("K");
+  command->add_option("--steps", flags->steps, "Only the first N steps (2 or more)")
+      ->check(IntegerIn(2, INT32_MAX))
+      ->type_name("N");
   command->add_option("--block", flags->replay.block, "Slots per block: the indexer's KV page")
       ->check(OneOf({"16", "32", "64", "128"}))
       ->capture_default_str()

@@ -24,6 +24,7 @@ struct TuneFlags {
   std::string predictor = "spin";                      // whose misses count
   bool uniform = false;                                // one sparsity for all layers
   std::string out;                                     // policy file; empty: none
+  int steps = 0;                                       // the first so many; 0: all
   int threads = 0;                                     // 0: one for each core
   prediction::ReplayOptions replay;                    // but for the predictor
 };
