@@ -68,7 +68,8 @@ std::string TargetName(double target) {
 
 Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
   const prediction::Evaluation& evaluation = trace.evaluation;
-  const prediction::EvaluationOptions options = EvaluationOptionsFor(report.flags);
+  const prediction::EvaluationOptions options =
+      EvaluationOptionsFor(report.flags, static_cast<int>(trace.layer_numbers.size()));
   Json json = {{"path", trace.path},
                {"first_query", trace.first_query},
                {"layers", trace.layer_numbers.size()},
