@@ -30,7 +30,7 @@ absl::Status CheckOutput(const std::string& path, absl::Span<const std::string> 
   const std::filesystem::path parent = std::filesystem::path(path).parent_path();
   const std::string folder = parent.empty() ? "." : parent.string();
   if (access(folder.c_str(), W_OK | X_OK) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(folder, ": cannot be written to"));
+    return absl::ErrnoToStatus(errno, absl::StrCat(path, ": its folder cannot be written to"));
   }
   struct stat found;
   if (lstat(path.c_str(), &found) != 0) return absl::OkStatus();  // making it will tell

@@ -206,7 +206,7 @@ def test_a_trace_that_memory_cannot_hold_is_an_error(spinctl, tmp_path, command)
     (("eval", "TRACE", "--topk", 128, "--sparsity", "0.4,1"), "--sparsity: 1 is not in [0, 1)"),
     (("eval", "TRACE", "--topk", 128, "--layer-sparsity", "0.4"), "1 values for 4 layers"),
     (("eval", "TRACE", "--topk", 128, "--steps", 2, "--study", "none", "--report", "/nowhere/x.html"), "/nowhere/x.html"),
-    (("tune", "TRACE", "--topk", 128, "--target-miss", "0.01", "--out", "/nowhere/x.json"), "/nowhere: cannot be written to"),
+    (("tune", "TRACE", "--topk", 128, "--target-miss", "0.01", "--out", "/nowhere/x.json"), "/nowhere/x.json: its folder cannot be written to"),
     (("tune", "TRACE", "--topk", 128), "--target-miss or --target-sparsity"),
     (("tune", "TRACE", "--topk", 128, "--target-sparsity", 2), "--target-sparsity: 2 is not in [0, 1)"),
 ], ids=str)
