@@ -122,28 +122,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   for (const auto& other : parts_.sessions->All()) other->Sweep();
   auto region = SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
-  const int layers = (*region)->shape().geometry.layers;
-  Policy policy;
-  std::string reason = "as the session was opened";
-  {
-    absl::MutexLock lock(&mutex_);
-    policy = default_policy_.ForLayers(layers);
-    if (!default_policy_.layer_sparsity.empty() && policy.layer_sparsity.empty() &&
-        !request.policy().has_sparsity() && request.policy().layer_sparsity().empty()) {
-      absl::StrAppend(&reason, ", with the mean of the default budgets: they are for ",
-                      default_policy_.layer_sparsity.size(), " layers, the session has ", layers);
-      spdlog::warn(
-          "a session of {} gets one sparsity for all layers, {:.4f}: the default budgets "
-          "are for {} layers, it has {}",
-          request.model_name(), policy.sparsity, default_policy_.layer_sparsity.size(), layers);
-    }
-  }
-  ApplyPolicy(request.policy(), &policy);
-  if (const auto conflict = ConflictIn(policy); conflict.has_value()) {
-    // Not refused: an engine that gets no session loses more than one that learns no budgets.
-    spdlog::warn("a session of {} asks for a policy whose {} does not go with the rest: {}",
-                 request.model_name(), std::string(conflict->field), conflict->why);
-  }
+  auto [policy, reason] = default_policy_.For(request, (*region)->shape().geometry.layers);
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;
   auto session = std::make_shared<Session>(
       SessionIdentity{.id = RandomId(),
@@ -341,16 +320,10 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     if (status.ok()) status = RefuseConflict(session->ConflictOf(request.policy()), "policy.");
   }
   if (!status.ok()) return status;
-  {
-    absl::MutexLock lock(&mutex_);
-    Policy next = default_policy_;
-    ApplyPolicy(request.policy(), &next);
-    status = RefuseConflict(ConflictIn(next), "policy.");
-    if (!status.ok()) return status;
-    default_policy_ = std::move(next);
-    *response->mutable_policy() = ToProto(default_policy_);
-    response->set_policy_epoch(++default_policy_epoch_);
-  }
+  const auto changed = default_policy_.Change(request.policy());
+  if (!changed.ok()) return changed.status();
+  *response->mutable_policy() = ToProto(changed->policy);
+  response->set_policy_epoch(changed->epoch);
   for (const auto& session : parts_.sessions->All()) {
     session->UpdatePolicy(request.policy());
     response->set_sessions_changed(response->sessions_changed() + 1);

@@ -7,9 +7,8 @@
 #include <functional>
 #include <memory>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
-#include "absl/synchronization/mutex.h"
+#include "server/default_policy.h"
 #include "server/peer_watcher.h"
 #include "server/policy.h"
 #include "server/rpc_metrics.h"
@@ -113,9 +112,7 @@ class SpinService final : public v1::SpinService::CallbackService {
   const ServiceParts parts_;
   std::atomic<bool> draining_ = false;
   WatchStreams watch_streams_;
-  absl::Mutex mutex_;
-  Policy default_policy_ ABSL_GUARDED_BY(mutex_);
-  uint64_t default_policy_epoch_ ABSL_GUARDED_BY(mutex_) = 1;
+  DefaultPolicy default_policy_;
 };
 
 }  // namespace spin::server

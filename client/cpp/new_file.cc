@@ -128,7 +128,6 @@ absl::Status NewFile::WriteAt(int64_t offset, const void* data, int64_t bytes) {
 }
 
 absl::Status NewFile::PublishIfAbsent() {
-  if (fsync(fd_) != 0) return Failed(errno, "cannot be written");
   const int error = MoveIfAbsent(temporary_, path_);
   if (error == EEXIST) return IsThere(path_, /*folder=*/false);
   if (error != 0) return Failed(error, "cannot be written");

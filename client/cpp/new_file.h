@@ -28,9 +28,11 @@ class NewFile {
   // All of it, or an error: no signal, not even where a limit of file sizes is met (SIGXFSZ).
   absl::Status WriteAt(int64_t offset, const void* data, int64_t bytes);
 
-  // Both put it on disk first. ALREADY_EXISTS: something of that name is there; it stays.
+  // ALREADY_EXISTS: something of that name is there; it stays. Does not wait for the disk, so that
+  // an engine's thread may call it.
   absl::Status PublishIfAbsent();
-  // Of the mode that the file had which it replaces. Look first at what that is.
+  // Puts it on disk first. Of the mode that the file had which it replaces; look first at what that
+  // is.
   absl::Status PublishOver();
 
  private:

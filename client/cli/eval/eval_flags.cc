@@ -112,10 +112,14 @@ int ThreadsOf(const EvalFlags& flags) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+double ExplorationOf(const EvalFlags& flags) {
+  return flags.exploration.value_or(flags.options.exploration);
+}
+
 prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers) {
   prediction::EvaluationOptions options = flags.options;
   options.topk = flags.topk;
-  options.exploration = flags.exploration.value_or(options.exploration);
+  options.exploration = ExplorationOf(flags);
   options.threads = ThreadsOf(flags);
   if (options.layer_sparsity.empty()) {
     options.layer_sparsity.assign(flags.policy.layer_sparsity().begin(),

@@ -46,6 +46,9 @@ bool Asked(const EvalFlags& flags, absl::string_view study);
 
 int ThreadsOf(const EvalFlags& flags);
 
+// Of the tables.
+double ExplorationOf(const EvalFlags& flags);
+
 // The options of one evaluation, of a trace with so many layers, from the flags.
 prediction::EvaluationOptions EvaluationOptionsFor(const EvalFlags& flags, int layers);
 

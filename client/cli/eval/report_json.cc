@@ -68,8 +68,7 @@ std::string TargetName(double target) {
 
 Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
   const prediction::Evaluation& evaluation = trace.evaluation;
-  const prediction::EvaluationOptions options =
-      EvaluationOptionsFor(report.flags, static_cast<int>(trace.layer_numbers.size()));
+  const prediction::EvaluationOptions& options = report.flags.options;
   Json json = {{"path", trace.path},
                {"first_query", trace.first_query},
                {"layers", trace.layer_numbers.size()},
@@ -78,7 +77,7 @@ Json TraceJson(const EvalReport& report, const EvaluatedTrace& trace) {
                {"slots", evaluation.slots},
                {"K", report.flags.topk},
                {"block", options.block},
-               {"exploration", options.exploration},
+               {"exploration", ExplorationOf(report.flags)},
                {"alpha", options.decay},
                {"nan_scores", trace.scores.nan},
                {"infinite_scores", trace.scores.infinite}};

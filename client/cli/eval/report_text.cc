@@ -71,9 +71,7 @@ std::string Heading(const EvalReport& report, const EvaluatedTrace& trace) {
   return absl::StrFormat(
       "%s: %s slots, %d layers, %d steps; top-K %d, blocks of %d, exploration %g %%\n", trace.path,
       FormatCount(trace.evaluation.slots), trace.layer_numbers.size(), trace.evaluation.steps,
-      report.flags.topk, report.flags.options.block,
-      100 * EvaluationOptionsFor(report.flags, static_cast<int>(trace.layer_numbers.size()))
-                .exploration);
+      report.flags.topk, report.flags.options.block, 100 * ExplorationOf(report.flags));
 }
 
 std::string Signals(const EvaluatedTrace& trace, const Paint& paint) {

@@ -79,7 +79,6 @@ class DeviceLoop {
   // must not be used with BeginStep.
   static absl::StatusOr<std::unique_ptr<DeviceLoop>> Create(Session* session,
                                                             const DeviceBuffers& buffers);
-  // After the device has run all launches.
   // The device must have run the loop's launches, and no graph with them may be replayed any more.
   ~DeviceLoop();
 
