@@ -111,6 +111,12 @@ double MeanMiss(absl::Span<const MissSummary> traces) {
   return sum / static_cast<double>(traces.size());
 }
 
+double WorstP99(absl::Span<const MissSummary> traces) {
+  double worst = 0;
+  for (const MissSummary& miss : traces) worst = std::max(worst, miss.p99);
+  return worst;
+}
+
 absl::StatusOr<std::vector<Calibrated>> Calibrate(
     absl::Span<const trace::Trace> traces, absl::Span<const CalibrationGoal> goals,
     const ReplayOptions& options, const std::function<absl::Status(double)>& after_step) {

@@ -38,6 +38,8 @@ struct Calibrated {
 
 // Mean over the traces.
 double MeanMiss(absl::Span<const MissSummary> traces);
+// The worst of the traces'.
+double WorstP99(absl::Span<const MissSummary> traces);
 
 // Results in the order of the goals. `after_step` is called with the share done, in [0, 1]; another
 // status than OK ends the work with it.

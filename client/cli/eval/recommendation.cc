@@ -3,11 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/types/span.h"
 #include "client/cli/command.h"
 #include "client/cli/eval/report.h"
 #include "client/cli/eval/report_data.h"
@@ -21,6 +18,7 @@ namespace spin::cli {
 namespace {
 
 using prediction::MeanMiss;
+using prediction::WorstP99;
 
 // What was given to eval and is not the default of tune: both must come to the same budgets.
 std::string OtherFlags(const EvalReport& report) {
@@ -45,12 +43,6 @@ std::string TuneCommand(const EvalReport& report) {
   }
   absl::StrAppend(&command, " --topk ", report.flags.topk, OtherFlags(report));
   return absl::StrCat(command, " --target-miss ", report.flags.target_miss, " --out policy.json");
-}
-
-double MaxP99(absl::Span<const prediction::MissSummary> traces) {
-  double worst = 0;
-  for (const prediction::MissSummary& miss : traces) worst = std::max(worst, miss.p99);
-  return worst;
 }
 
 // Of every trace, beside what budgets from the others would have missed on it.
@@ -82,7 +74,7 @@ Json RecommendedJson(const EvalReport& report) {
                {"sparsity", learnt.total_sparsity},
                {"layer_sparsity", learnt.layer_sparsity},
                {"miss_mean", MeanMiss(learnt.calibrated)},
-               {"miss_p99", MaxP99(learnt.calibrated)},
+               {"miss_p99", WorstP99(learnt.calibrated)},
                {"uniform_sparsity", learnt.uniform_sparsity},
                {"uniform_miss_mean", MeanMiss(learnt.uniform)},
                {"uniform_miss_mean_at_same_sparsity", MeanMiss(learnt.uniform_total)},
@@ -102,7 +94,7 @@ std::string RecommendedText(const EvalReport& report) {
       FormatPercent(report.flags.target_miss, 2), absl::StrCat(100 * options.exploration, " %"),
       report.flags.exploration ? "" : " as spind's default",
       FormatPercent(learnt.total_sparsity, 1), FormatPercent(MeanMiss(learnt.calibrated), 2),
-      FormatPercent(MaxP99(learnt.calibrated), 2));
+      FormatPercent(WorstP99(learnt.calibrated), 2));
   absl::StrAppend(&text, learnt.held_out.empty()
                              ? "; in-sample: a second\n  trace shows what to expect of other text"
                              : absl::StrCat(";\n  ", FormatPercent(MeanMiss(learnt.held_out), 2),

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -22,6 +20,7 @@ namespace {
 
 using prediction::MeanMiss;
 using prediction::MissSummary;
+using prediction::WorstP99;
 
 const std::vector<MissSummary>& Chosen(const TuneReport& report) {
   return report.flags.uniform ? report.learnt.uniform : report.learnt.calibrated;
@@ -29,12 +28,6 @@ const std::vector<MissSummary>& Chosen(const TuneReport& report) {
 
 double ChosenTotal(const TuneReport& report) {
   return report.flags.uniform ? report.learnt.uniform_sparsity : report.learnt.total_sparsity;
-}
-
-double MaxP99(const std::vector<MissSummary>& traces) {
-  double worst = 0;
-  for (const MissSummary& miss : traces) worst = std::max(worst, miss.p99);
-  return worst;
 }
 
 // What to expect on text that it did not learn from; unset for a single trace.
@@ -58,7 +51,7 @@ Json TraceJson(const TuneReport& report, size_t t) {
 Json ExpectationJson(const TuneReport& report) {
   Json json = {{"sparsity", ChosenTotal(report)},
                {"miss_mean", MeanMiss(Chosen(report))},
-               {"miss_p99", MaxP99(Chosen(report))}};
+               {"miss_p99", WorstP99(Chosen(report))}};
   if (HasHeldOut(report)) json["held_out_miss_mean"] = MeanMiss(report.learnt.held_out);
   json["uniform_miss_mean_at_same_sparsity"] =
       MeanMiss(report.flags.uniform ? report.learnt.uniform : report.learnt.uniform_total);
@@ -121,11 +114,11 @@ std::string Expectation(const TuneReport& report) {
   std::string text = absl::StrFormat(
       "Expect: skip %s of all blocks, miss %s of the top-K (p99 up to %s)",
       FormatPercent(ChosenTotal(report), 1), FormatPercent(MeanMiss(Chosen(report)), 2),
-      FormatPercent(MaxP99(Chosen(report)), 2));
+      FormatPercent(WorstP99(Chosen(report)), 2));
   if (HasHeldOut(report)) {
     absl::StrAppend(&text, ";\non text that was not among the traces ",
                     FormatPercent(MeanMiss(report.learnt.held_out), 2), " (p99 up to ",
-                    FormatPercent(MaxP99(report.learnt.held_out), 2), ")");
+                    FormatPercent(WorstP99(report.learnt.held_out), 2), ")");
   } else if (report.flags.traces.size() == 1) {
     absl::StrAppend(
         &text, ".\nThat is in-sample: give a second trace to see what to expect of other text");
