@@ -6,13 +6,14 @@ DeepGEMM's paged MQA logits, on V4-Flash geometry (21 layers, 64 heads x 128, fp
 
     retained = 1 - own / (scan_all - scan_kept)
 
-for a whole decode step, all layers and requests: own is observe, select and compact; the scans are of all blocks and
-of the kept ones, through the compacted table. Medians of CUDA graphs; everything is rotated past the L2 cache as in
+for a whole decode step, all layers and requests: own is observe, and select with compact in one launch; the scans are of
+all blocks and of the kept ones, through the compacted table. `obs+sel` is observe and select alone, `compact` what is
+left of own. Medians of CUDA graphs; everything is rotated past the L2 cache as in
 gpu_step_bench, `cold` flushes it besides. `floor` is (10 keep + 2) bytes * slots * requests * layers over the copy
 bandwidth of the same run (observe and select, bf16 state, fp32 scores).
 
 Before it times anything it checks, with next_n 1 and 2: kept scores and top-K are those of the full scan bit by bit,
-and lists that keep all blocks change nothing. Needs a GPU, PyTorch, DeepGEMM (`deep_gemm`, also as bundled in vLLM)
+lists that keep all blocks change nothing, and one launch makes the lists and tables of two. Needs a GPU, PyTorch, DeepGEMM (`deep_gemm`, also as bundled in vLLM)
 and libspin_kernels.so (SPIN_KERNELS_LIBRARY); where one is missing it says so and ends well: nothing was measured.
 
 Exit codes: 0 measured, or skipped; 1 a check failed.
@@ -120,13 +121,39 @@ def check_all_kept(session) -> int:
     return compared
 
 
+def check_one_launch(session):
+    """select_and_compact of the next step against select and compact."""
+    def written():
+        listed = session.lists.view(torch.int32).view(2, session.shape.requests, session.shape.layers, -1)
+        return [of.clone() for of in (session.headers, session.masks, listed[1, ..., :session.kept], session.kept_slots,
+                                      session.kept_table[..., :session.kept], session.kept_blocks[..., :session.kept])]
+
+    session.observe()
+    session.select_and_compact()
+    together = written()
+    if not torch.equal(together[2].transpose(0, 1), together[-1]):
+        raise AssertionError("what was compacted is not what was selected")
+    if not all(torch.equal(session.lengths, of_layer) for of_layer in session.kept_slots):
+        raise AssertionError("the lists of the next step keep another number of blocks")
+    session.kept_table.zero_()
+    session.kept_blocks.zero_()
+    session.select()
+    session.compact()
+    if not all(map(torch.equal, together, written())):
+        raise AssertionError("select and compact in one launch differ from two launches")
+    if int(session.unserved) != 0:
+        raise AssertionError("a list did not serve")
+
+
 def check(device, scorer, on: str, slots: int = 32768, requests: int = 4) -> list:
     rows = []
     for next_n in (1, 2):
         shape = engine_step.Shape(slots, requests, 0.4, next_n)
         engine = engine_step.Engine(shape, scorer, on)
         full = engine.score_all()
-        kept = check_kept(engine_step.Session(device, engine, full))
+        session = engine_step.Session(device, engine, full)
+        kept = check_kept(session)
+        check_one_launch(session)
         engine.shape = engine_step.Shape(slots, requests, 0.0, next_n)
         all_kept = check_all_kept(engine_step.Session(device, engine, full))
         rows.append({"next_n": next_n, "kept_scores": kept["scores"], "topk_recall": kept["topk_recall"],
@@ -152,8 +179,8 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
         one.select()
 
     def own(one):
-        observe_select(one)
-        one.compact()
+        one.observe()
+        one.select_and_compact()
 
     def scan(score):
         for layer in range(shape.layers):
@@ -183,8 +210,8 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
 
 def measure_layered(session) -> dict:
     """The step of an engine that reuses its score buffers: observe of a layer is on a branch of the graph
-    beside the attention that follows its scoring, and has ended before its buffer is written again; select and compact
-    come at the end. Against the form that keeps all scores and does all of it at the end."""
+    beside the attention that follows its scoring, and has ended before its buffer is written again; select and
+    compact come at the end, as at the beginning of the next step. Against the form that keeps all scores and does all of it at the end."""
     shape, engine = session.shape, session.engine
     # Stands in for attention and the rest of a layer: reads weights as fast as the memory allows, and takes the shared
     # memory of all multiprocessors, as attention kernels of Hopper do; so nothing fits beside it there.
@@ -206,8 +233,7 @@ def measure_layered(session) -> dict:
     def batched():
         plain(session.score)
         session.observe()
-        session.select()
-        session.compact()
+        session.select_and_compact()
 
     def per_layer():
         main, observed = torch.cuda.current_stream(), [None] * SCORE_BUFFERS
@@ -223,8 +249,7 @@ def measure_layered(session) -> dict:
                 observed[turn] = branch.record_event()
             attention(layer)
         main.wait_stream(branch)
-        session.select()
-        session.compact()
+        session.select_and_compact()
 
     forms = {"without_spin": lambda: plain(engine.score), "kept_only": lambda: plain(session.score),
              "batched": batched, "per_layer": per_layer}

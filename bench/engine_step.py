@@ -101,23 +101,22 @@ class Engine:
 
 class Session:
     """A session as spind lays it out, with requests whose contexts are full, one step after a full scan: the lists for
-    shape.position are there, and compacted. step() may be launched any number of times: it observes the scores of that
-    step again and selects for the one after it. Launches find the session through a binding, as in an engine's
-    captured graph."""
+    shape.position are there, compacted and scored. What follows may be launched any number of times: observe() takes the
+    scores of that step again, select_and_compact() makes and compacts the lists of the one after it, of as many blocks.
+    Launches find the session through a binding, as in an engine's captured graph."""
 
     def __init__(self, device: spin.Device, engine: Engine, full_scores: torch.Tensor):
         self.device, self.engine, self.shape = device, engine, engine.shape
         shape, on = engine.shape, engine.device
         layers, requests, blocks = shape.layers, shape.requests, shape.blocks
         self._allocate(blocks)
-        self._use_lists_of(step=0)
+        self._begin(step=0)
         # One step back: everything is scored, and the lists of `position` are made.
         self._write(self.scored, [spin.ScoredRow(r, shape.next_n, shape.position - shape.next_n, shape.next_n, 1,
                                                  spin.COVERS_ALL, r) for r in range(requests)])
         self.scores = full_scores
         self.observe()
-        self.select()
-        self.compact()
+        self.select_and_compact()
         self.lengths = self.kept_slots[0].clone()
         if not all(torch.equal(self.lengths, of_layer) for of_layer in self.kept_slots):
             raise AssertionError("layers keep different numbers of blocks")
@@ -127,7 +126,7 @@ class Session:
             self.scores[layer] = self.score(layer).view(requests, shape.next_n, -1)
         self._write(self.scored, [spin.ScoredRow(r, shape.next_n, shape.position, shape.next_n, 0, spin.COVERS_KEPT, r)
                                   for r in range(requests)])
-        self._use_lists_of(step=1)
+        self._begin(step=1)
 
     def _allocate(self, blocks: int):
         shape, geometry, library = self.shape, self.shape.geometry(), self.device.library
@@ -147,9 +146,7 @@ class Session:
         self.policy = self._upload([spin.Policy((ctypes.c_double * 128)(*[shape.sparsity] * 128), 0.05, 0.5, 1, 0, 0)])
         self.workspace = self._zeros(max(8, self.device.select_workspace_bytes(layers, requests, blocks)))
         self.rows = self._zeros(requests * ctypes.sizeof(spin.Row))
-        self.next = self._zeros(requests * ctypes.sizeof(spin.Row))
         self.scored = self._zeros(requests * ctypes.sizeof(spin.ScoredRow))
-        self._write(self.rows, [spin.Row(r, shape.next_n, shape.position, 0, GENERATION) for r in range(requests)])
         self.binding = self._upload([spin.Binding(
             self.slab.data_ptr(), self.records.data_ptr(), self.counters.data_ptr(), None, self.headers.data_ptr(),
             self.lists.data_ptr(), self.masks.data_ptr(), EPOCH, spin.EmaWeights(0.5, 0.5))])
@@ -159,10 +156,10 @@ class Session:
         self.kept_slots = torch.zeros(layers, requests, shape.next_n, dtype=torch.int32, device=on)
         self.unserved = torch.zeros(1, dtype=torch.int32, device=on)
 
-    def _use_lists_of(self, step: int):
-        """The rows to select for: shape.position and the one after it, in the buffers in turn."""
+    def _begin(self, step: int):
+        """The rows whose lists are made and compacted: at shape.position or one step on, in the buffers in turn."""
         position = self.shape.position + step * self.shape.next_n
-        self._write(self.next, [spin.Row(r, self.shape.next_n, position, step, GENERATION)
+        self._write(self.rows, [spin.Row(r, self.shape.next_n, position, step, GENERATION)
                                 for r in range(self.shape.requests)])
 
     def _zeros(self, count: int) -> torch.Tensor:
@@ -203,17 +200,25 @@ class Session:
                                                scores=scores), self._stream)
 
     def select(self):
-        self.device.select(spin.SelectParams(launch=self._launch(), rows=self.next.data_ptr(),
-                                             policy=self.policy.data_ptr(), workspace=self.workspace.data_ptr()),
-                           self._stream)
+        self.device.select(self._select_params(), self._stream)
 
     def compact(self):
-        """The lists of shape.position: a table, lengths and blocks for each layer."""
-        self.device.compact(spin.CompactParams(
+        """The lists: a table, lengths and blocks for each layer."""
+        self.device.compact(self._compact_params(), self._stream)
+
+    def select_and_compact(self):
+        self.device.select_and_compact(self._select_params(), self._compact_params(), self._stream)
+
+    def _select_params(self) -> spin.SelectParams:
+        return spin.SelectParams(launch=self._launch(), rows=self.rows.data_ptr(), policy=self.policy.data_ptr(),
+                                 workspace=self.workspace.data_ptr())
+
+    def _compact_params(self) -> spin.CompactParams:
+        return spin.CompactParams(
             launch=self._launch(), rows=self.rows.data_ptr(), block_table=self.engine.table.data_ptr(),
             table_stride=self.shape.blocks, next_n_stride=self.shape.next_n, kept_table=self.kept_table.data_ptr(),
             kept_slots=self.kept_slots.data_ptr(), kept_blocks=self.kept_blocks.data_ptr(),
-            unserved=self.unserved.data_ptr()), self._stream)
+            unserved=self.unserved.data_ptr())
 
     def remap(self, layer: int, topk: torch.Tensor):
         """Indices [requests, next_n, K] int32 into compacted rows of a layer become slots."""

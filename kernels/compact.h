@@ -9,6 +9,7 @@
 #include "kernels/block_list.h"
 #include "kernels/geometry.h"
 #include "kernels/rows.h"
+#include "kernels/select.h"
 
 // Compact: turns block lists into what a stock paged scoring kernel takes, and its answer back.
 //
@@ -43,6 +44,16 @@ struct CompactParams {
 
 // Table entries past the list are left as they were; lengths of verifier rows past next_n are 0.
 void CompactCpu(const CompactParams& params);
+
+// SelectAndCompact: Select and, of the same rows, Compact in one launch, for lists that are made at
+// the beginning of the step that uses them. The result is that of the one after the other.
+//
+// Both sides agree in geometry, layers, row_count, epoch, lists and binding; either may have
+// padding rows. A padding row of `compact` keeps all blocks, also where a list is made for its
+// index: so an audited row is scored in full and compared with its list. A row of `compact` that is
+// not the row of `select` at the same index (request, next_n, position and buffer) keeps all blocks
+// too and counts in `unserved`, whatever list it may have.
+void SelectAndCompactCpu(const SelectParams& select, const CompactParams& compact);
 
 // Works on what Compact wrote alone: nothing that happens to the lists meanwhile can mislead it.
 struct RemapParams {

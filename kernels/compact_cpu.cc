@@ -8,14 +8,22 @@
 namespace spin::kernels {
 namespace {
 
-// The row's list, or null if all blocks are to be kept.
-const int32_t* ServingList(const CompactParams& p, const Row& row, int32_t layer, int32_t blocks,
-                           int32_t* count) {
+// The step and buffer that a list is made for.
+bool SameList(const Row& a, const Row& b) {
+  return a.request == b.request && a.next_n == b.next_n && a.position == b.position &&
+         a.buffer == b.buffer;
+}
+
+// The row's list, or null if all blocks are to be kept. `listed`: whose list was made, or null: any
+// list serves.
+const int32_t* ServingList(const CompactParams& p, const Row& row, const Row* listed, int32_t layer,
+                           int32_t blocks, int32_t* count) {
   *count = blocks;
   if (row.request == kPaddingRow || blocks == 0) return nullptr;
   const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  if (internal::IsListOf(header, p.epoch, row, blocks) &&
+  if ((listed == nullptr || SameList(*listed, row)) &&
+      internal::IsListOf(header, p.epoch, row, blocks) &&
       internal::IsSoundList(kept, header.count, blocks) && kept[header.count - 1] == blocks - 1) {
     *count = header.count;
     return kept;
@@ -24,13 +32,14 @@ const int32_t* ServingList(const CompactParams& p, const Row& row, int32_t layer
   return nullptr;
 }
 
-void CompactRow(const CompactParams& p, const Row& row, int32_t layer, int32_t r) {
+void CompactRow(const CompactParams& p, const Row* listed, int32_t layer, int32_t r) {
   const Geometry& g = p.geometry;
+  const Row& row = p.rows[r];
   const int64_t at = int64_t{layer} * p.row_count + r;
   const int32_t blocks =
       row.next_n == 0 ? 0 : ExtentOf(row.position, static_cast<int32_t>(row.next_n), g).blocks;
   int32_t count = 0;
-  const int32_t* kept = ServingList(p, row, layer, blocks, &count);
+  const int32_t* kept = ServingList(p, row, listed, layer, blocks, &count);
   const int32_t* table = p.block_table + int64_t{r} * p.table_stride;
   for (int32_t j = 0; j < count; ++j) {
     const int32_t block = kept ? kept[j] : j;
@@ -42,6 +51,16 @@ void CompactRow(const CompactParams& p, const Row& row, int32_t layer, int32_t r
     const int64_t slots = VisibleSlots(row.position + draft, g.tokens_per_slot);
     p.kept_slots[at * p.next_n_stride + draft] =
         real ? static_cast<int32_t>(slots - int64_t{blocks - count} * g.block) : 0;
+  }
+}
+
+// `listed` [row_count], or null: see ServingList.
+void CompactRows(const CompactParams& params, const Row* listed) {
+  const CompactParams p = BoundLists(params);
+  for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
+    for (int32_t r = 0; r < p.row_count; ++r) {
+      CompactRow(p, listed != nullptr ? listed + r : nullptr, layer, r);
+    }
   }
 }
 
@@ -57,11 +76,11 @@ void RemapRow(const RemapParams& p, const Row& row, int32_t layer, int32_t r) {
 
 }  // namespace
 
-void CompactCpu(const CompactParams& params) {
-  const CompactParams p = BoundLists(params);
-  for (int32_t layer = p.layers.first; layer < p.layers.first + p.layers.count; ++layer) {
-    for (int32_t r = 0; r < p.row_count; ++r) CompactRow(p, p.rows[r], layer, r);
-  }
+void CompactCpu(const CompactParams& params) { CompactRows(params, nullptr); }
+
+void SelectAndCompactCpu(const SelectParams& select, const CompactParams& compact) {
+  SelectCpu(select);
+  CompactRows(compact, select.rows);
 }
 
 void RemapCpu(const RemapParams& p) {

@@ -140,6 +140,13 @@ cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
+// Stands in until there is a kernel: two launches.
+cudaError_t SelectAndCompactCuda(const SelectParams& select, const CompactParams& compact,
+                                 cudaStream_t stream) {
+  const cudaError_t error = SelectCuda(select, stream);
+  return error == cudaSuccess ? CompactCuda(compact, stream) : error;
+}
+
 cudaError_t internal::LoadCompactCuda() {
   return Load(CompactKernel<kFewThreads>, CompactKernel<kManyThreads>, RemapKernel);
 }

@@ -61,6 +61,11 @@ class CpuDevice final : public Device {
     CompactCpu(params);
     return absl::OkStatus();
   }
+  absl::Status SelectAndCompact(const SelectParams& select, const CompactParams& compact,
+                                Stream) override {
+    SelectAndCompactCpu(select, compact);
+    return absl::OkStatus();
+  }
   absl::Status Remap(const RemapParams& params, Stream) override {
     RemapCpu(params);
     return absl::OkStatus();

@@ -115,6 +115,11 @@ class CudaDevice final : public Device {
   absl::Status Compact(const CompactParams& params, Stream stream) override {
     return On("Compact", [&] { return CompactCuda(params, Handle(stream)); });
   }
+  absl::Status SelectAndCompact(const SelectParams& select, const CompactParams& compact,
+                                Stream stream) override {
+    return On("SelectAndCompact",
+              [&] { return SelectAndCompactCuda(select, compact, Handle(stream)); });
+  }
   absl::Status Remap(const RemapParams& params, Stream stream) override {
     return On("Remap", [&] { return RemapCuda(params, Handle(stream)); });
   }

@@ -14,7 +14,7 @@
 #include "kernels/select.h"
 #include "kernels/stage.h"
 
-// The CUDA kernels, one function for each kernel header: they check nothing but their launch. All
+// The CUDA kernels, one function for each operation: they check nothing but their launch. All
 // are capturable in graphs: what changes from step to step is read from the device memory that the
 // parameters point to, and max_blocks and max_next_n only size the launch. Errors are CUDA's.
 // Code runs on compute capability 8.0 and later.
@@ -23,6 +23,8 @@ namespace spin::kernels {
 cudaError_t PredictCuda(const PredictParams& params, cudaStream_t stream);
 cudaError_t SelectCuda(const SelectParams& params, cudaStream_t stream);
 cudaError_t CompactCuda(const CompactParams& params, cudaStream_t stream);
+cudaError_t SelectAndCompactCuda(const SelectParams& select, const CompactParams& compact,
+                                 cudaStream_t stream);
 cudaError_t RemapCuda(const RemapParams& params, cudaStream_t stream);
 cudaError_t ObserveCuda(const ObserveParams& params, cudaStream_t stream);
 cudaError_t AuditCuda(const AuditParams& params, cudaStream_t stream);

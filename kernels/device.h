@@ -73,7 +73,8 @@ class Device {
   virtual absl::StatusOr<Marker> MakeTimedMarker() = 0;
   virtual absl::StatusOr<absl::Duration> Between(Marker from, Marker to) = 0;
 
-  // Scratch memory that Select needs for launches up to this size; a multiple of 8.
+  // Scratch memory that Select and SelectAndCompact need for launches up to this size; a multiple
+  // of 8.
   virtual int64_t SelectWorkspaceBytes(int32_t layers, int32_t rows, int32_t max_blocks) const = 0;
 
   // The same for Audit with `audits`. Launches on one stream may share it with Select.
@@ -82,6 +83,8 @@ class Device {
   virtual absl::Status Predict(const PredictParams& params, Stream stream) = 0;
   virtual absl::Status Select(const SelectParams& params, Stream stream) = 0;
   virtual absl::Status Compact(const CompactParams& params, Stream stream) = 0;
+  virtual absl::Status SelectAndCompact(const SelectParams& select, const CompactParams& compact,
+                                        Stream stream) = 0;
   virtual absl::Status Remap(const RemapParams& params, Stream stream) = 0;
   virtual absl::Status Observe(const ObserveParams& params, Stream stream) = 0;
   virtual absl::Status Audit(const AuditParams& params, Stream stream) = 0;

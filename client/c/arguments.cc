@@ -46,6 +46,10 @@ absl::Status Bad(absl::string_view field, absl::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", message));
 }
 
+absl::Status Within(absl::string_view what, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(what, ".", status.message()));
+}
+
 absl::Status CheckPointer(absl::string_view field, const void* pointer) {
   return pointer != nullptr ? absl::OkStatus() : Bad(field, "is null");
 }
@@ -106,6 +110,33 @@ absl::StatusOr<Launch> LaunchOf(const spin_launch& launch, unsigned needs) {
                           reinterpret_cast<const kernels::RequestRecord*>(launch.records)},
                 .lists = ListsOf(launch.lists, geometry->layers),
                 .binding = reinterpret_cast<const kernels::Binding*>(launch.binding)};
+}
+
+absl::Status CheckSameLaunch(const spin_launch& select, const spin_launch& compact) {
+  absl::Status status;
+  const auto check = [&status](absl::string_view field, const auto& a, const auto& b) {
+    if (a != b) {
+      status.Update(Bad(absl::StrCat("compact.launch.", field), "is not that of select.launch"));
+    }
+  };
+  check("geometry.layers", select.geometry.layers, compact.geometry.layers);
+  check("geometry.block", select.geometry.block, compact.geometry.block);
+  check("geometry.topk", select.geometry.topk, compact.geometry.topk);
+  check("geometry.tokens_per_slot", select.geometry.tokens_per_slot,
+        compact.geometry.tokens_per_slot);
+  check("geometry.state", select.geometry.state, compact.geometry.state);
+  check("layer_first", select.layer_first, compact.layer_first);
+  check("layer_count", select.layer_count, compact.layer_count);
+  check("row_count", select.row_count, compact.row_count);
+  check("binding", select.binding, compact.binding);
+  check("lists.max_requests", select.lists.max_requests, compact.lists.max_requests);
+  check("lists.max_blocks", select.lists.max_blocks, compact.lists.max_blocks);
+  if (select.binding != nullptr) return status;  // which has the rest
+  check("epoch", select.epoch, compact.epoch);
+  check("lists.headers", select.lists.headers, compact.lists.headers);
+  check("lists.blocks", select.lists.blocks, compact.lists.blocks);
+  check("lists.masks", select.lists.masks, compact.lists.masks);
+  return status;
 }
 
 }  // namespace spin::c_abi

@@ -47,6 +47,9 @@ absl::StatusOr<kernels::LayerRange> LayersOf(const kernels::Geometry& geometry, 
 
 absl::StatusOr<kernels::ScoreView> ScoresOf(const spin_scores& scores);
 
+// A failure of `what`'s fields.
+absl::Status Within(absl::string_view what, const absl::Status& status);
+
 absl::Status CheckPointer(absl::string_view field, const void* pointer);
 
 // What a launch needs beside its own parameters.
@@ -65,5 +68,9 @@ struct Launch {
 
 // Pointers of `needs` may be null only if a binding stands in for them.
 absl::StatusOr<Launch> LaunchOf(const spin_launch& launch, unsigned needs);
+
+// For one launch of two parameters: whether `compact` names the same rows, layers and lists as
+// `select`.
+absl::Status CheckSameLaunch(const spin_launch& select, const spin_launch& compact);
 
 }  // namespace spin::c_abi

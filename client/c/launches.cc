@@ -41,32 +41,29 @@ absl::Status Predict(kernels::Device& device, const spin_predict_params& params,
                         stream);
 }
 
-absl::Status Select(kernels::Device& device, const spin_select_params& params,
-                    kernels::Stream stream) {
+absl::StatusOr<kernels::SelectParams> SelectOf(const spin_select_params& params) {
   auto launch = LaunchOf(params.launch, kState | kLists);
   if (!launch.ok()) return launch.status();
   absl::Status status = CheckPointer("policy", params.policy);
   status.Update(CheckPointer("workspace", params.workspace));
   if (params.layer_stride < 0) status.Update(Bad("layer_stride", "is negative"));
   if (!status.ok()) return status;
-  return device.Select({.geometry = launch->geometry,
-                        .state = launch->state,
-                        .layers = launch->layers,
-                        .rows = RowsOf(params.rows),
-                        .row_count = launch->row_count,
-                        .max_blocks = launch->max_blocks,
-                        .layer_stride = params.layer_stride,
-                        .block_scores = params.block_scores,
-                        .policy = reinterpret_cast<const kernels::Policy*>(params.policy),
-                        .epoch = launch->epoch,
-                        .lists = launch->lists,
-                        .workspace = static_cast<std::byte*>(params.workspace),
-                        .binding = launch->binding},
-                       stream);
+  return kernels::SelectParams{.geometry = launch->geometry,
+                               .state = launch->state,
+                               .layers = launch->layers,
+                               .rows = RowsOf(params.rows),
+                               .row_count = launch->row_count,
+                               .max_blocks = launch->max_blocks,
+                               .layer_stride = params.layer_stride,
+                               .block_scores = params.block_scores,
+                               .policy = reinterpret_cast<const kernels::Policy*>(params.policy),
+                               .epoch = launch->epoch,
+                               .lists = launch->lists,
+                               .workspace = static_cast<std::byte*>(params.workspace),
+                               .binding = launch->binding};
 }
 
-absl::Status Compact(kernels::Device& device, const spin_compact_params& params,
-                     kernels::Stream stream) {
+absl::StatusOr<kernels::CompactParams> CompactOf(const spin_compact_params& params) {
   auto launch = LaunchOf(params.launch, kLists);
   if (!launch.ok()) return launch.status();
   absl::Status status = CheckPointer("block_table", params.block_table);
@@ -75,21 +72,44 @@ absl::Status Compact(kernels::Device& device, const spin_compact_params& params,
   if (params.table_stride < 1) status.Update(Bad("table_stride", "is not positive"));
   if (params.next_n_stride < 1) status.Update(Bad("next_n_stride", "is not positive"));
   if (!status.ok()) return status;
-  return device.Compact({.geometry = launch->geometry,
-                         .layers = launch->layers,
-                         .rows = RowsOf(params.rows),
-                         .row_count = launch->row_count,
-                         .epoch = launch->epoch,
-                         .lists = launch->lists,
-                         .block_table = params.block_table,
-                         .table_stride = params.table_stride,
-                         .next_n_stride = params.next_n_stride,
-                         .kept_table = params.kept_table,
-                         .kept_slots = params.kept_slots,
-                         .kept_blocks = params.kept_blocks,
-                         .unserved = params.unserved,
-                         .binding = launch->binding},
-                        stream);
+  return kernels::CompactParams{.geometry = launch->geometry,
+                                .layers = launch->layers,
+                                .rows = RowsOf(params.rows),
+                                .row_count = launch->row_count,
+                                .epoch = launch->epoch,
+                                .lists = launch->lists,
+                                .block_table = params.block_table,
+                                .table_stride = params.table_stride,
+                                .next_n_stride = params.next_n_stride,
+                                .kept_table = params.kept_table,
+                                .kept_slots = params.kept_slots,
+                                .kept_blocks = params.kept_blocks,
+                                .unserved = params.unserved,
+                                .binding = launch->binding};
+}
+
+absl::Status Select(kernels::Device& device, const spin_select_params& params,
+                    kernels::Stream stream) {
+  const auto select = SelectOf(params);
+  return select.ok() ? device.Select(*select, stream) : select.status();
+}
+
+absl::Status Compact(kernels::Device& device, const spin_compact_params& params,
+                     kernels::Stream stream) {
+  const auto compact = CompactOf(params);
+  return compact.ok() ? device.Compact(*compact, stream) : compact.status();
+}
+
+absl::Status SelectAndCompact(kernels::Device& device, const spin_select_params& select,
+                              const spin_compact_params& compact, kernels::Stream stream) {
+  const auto made = SelectOf(select);
+  if (!made.ok()) return Within("select", made.status());
+  const auto used = CompactOf(compact);
+  if (!used.ok()) return Within("compact", used.status());
+  absl::Status status = CheckPointer("select.rows", select.rows);
+  status.Update(CheckPointer("compact.rows", compact.rows));
+  status.Update(CheckSameLaunch(select.launch, compact.launch));
+  return status.ok() ? device.SelectAndCompact(*made, *used, stream) : status;
 }
 
 absl::Status Remap(kernels::Device& device, const spin_remap_params& params,
@@ -197,6 +217,18 @@ spin_code spin_select(spin_device* device, const spin_select_params* params, voi
 }
 spin_code spin_compact(spin_device* device, const spin_compact_params* params, void* stream) {
   return spin::c_abi::Launched(device, params, stream, spin::c_abi::Compact);
+}
+spin_code spin_select_and_compact(spin_device* device, const spin_select_params* select,
+                                  const spin_compact_params* compact, void* stream) {
+  using namespace spin::c_abi;
+  return Guarded([&] {
+    if (device == nullptr) return Bad("device", "is null");
+    const auto made = Taken("select", select, sizeof *select);
+    if (!made.ok()) return made.status();
+    const auto used = Taken("compact", compact, sizeof *compact);
+    if (!used.ok()) return used.status();
+    return SelectAndCompact(*device->device, *made, *used, spin::kernels::Stream{stream});
+  });
 }
 spin_code spin_remap(spin_device* device, const spin_remap_params* params, void* stream) {
   return spin::c_abi::Launched(device, params, stream, spin::c_abi::Remap);

@@ -19,6 +19,7 @@ ControlBlock::Parts ControlBlock::PartsAt(std::byte* base, int max_rows) {
   parts.binding = reinterpret_cast<kernels::Binding*>(take(sizeof *parts.binding));
   parts.policy = reinterpret_cast<kernels::Policy*>(take(sizeof *parts.policy));
   parts.rows = reinterpret_cast<kernels::Row*>(take(max_rows * sizeof *parts.rows));
+  parts.listed = reinterpret_cast<kernels::Row*>(take(max_rows * sizeof *parts.listed));
   parts.scored = reinterpret_cast<kernels::ScoredRow*>(take(max_rows * sizeof *parts.scored));
   parts.audited = reinterpret_cast<kernels::ScoredRow*>(take(max_rows * sizeof *parts.audited));
   parts.next = reinterpret_cast<kernels::Row*>(take(max_rows * sizeof *parts.next));
@@ -27,7 +28,7 @@ ControlBlock::Parts ControlBlock::PartsAt(std::byte* base, int max_rows) {
 
 int64_t ControlBlock::BytesFor(int max_rows) {
   return Aligned(sizeof(kernels::Binding)) + Aligned(sizeof(kernels::Policy)) +
-         2 * Aligned(max_rows * int64_t{sizeof(kernels::Row)}) +
+         3 * Aligned(max_rows * int64_t{sizeof(kernels::Row)}) +
          2 * Aligned(max_rows * int64_t{sizeof(kernels::ScoredRow)});
 }
 

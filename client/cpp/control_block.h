@@ -25,10 +25,11 @@ class ControlBlock {
   struct Parts {
     kernels::Binding* binding;
     kernels::Policy* policy;
-    kernels::Row* rows;  // whose lists are compacted
+    kernels::Row* rows;    // whose lists are compacted
+    kernels::Row* listed;  // those whose lists SelectAndCompact makes, at the same index
     kernels::ScoredRow* scored;
     kernels::ScoredRow* audited;
-    kernels::Row* next;
+    kernels::Row* next;  // whose lists Select makes
   };
 
   static absl::StatusOr<ControlBlock> Create(kernels::Device* device, int max_rows);

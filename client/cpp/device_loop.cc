@@ -34,6 +34,9 @@ absl::Status DeviceLoop::Accept(const EndOptions& verdict, void* stream) {
 }
 absl::Status DeviceLoop::EndStep(void* stream) { return impl_->EndStep(On(stream)); }
 
+absl::Status DeviceLoop::SelectAndCompact(int rows, void* stream) {
+  return impl_->SelectAndCompact(rows, On(stream));
+}
 absl::Status DeviceLoop::Compact(int rows, void* stream) {
   return impl_->Compact(rows, On(stream));
 }

@@ -178,18 +178,23 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   return status;
 }
 
-// Rows whose lists are compacted; all others keep all blocks, or have no slots.
+// Rows whose lists are made, and those whose lists are compacted; all others keep all blocks, or
+// have no slots.
 void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
   for (int r = 0; r < shape_.max_requests; ++r) {
     to.rows[r] = kNoRow;
+    to.listed[r] = kNoRow;
     if (r >= step_.row_count) continue;
     const StepRowState& row = step_.rows[r];
     to.rows[r].next_n = row.next_n;
     to.rows[r].position = row.position;
-    if (!row.sparse()) continue;
-    to.rows[r].request = row.binding.index;
-    to.rows[r].buffer = row.buffer;
-    to.rows[r].generation = row.binding.generation;
+    if (!row.has_list()) continue;
+    to.listed[r] = {.request = row.binding.index,
+                    .next_n = row.next_n,
+                    .position = row.position,
+                    .buffer = row.buffer,
+                    .generation = row.binding.generation};
+    if (row.sparse()) to.rows[r] = to.listed[r];
   }
 }
 

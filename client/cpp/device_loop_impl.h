@@ -29,6 +29,7 @@ class DeviceLoopImpl {
   absl::Status Accept(const EndOptions& verdict, kernels::Stream stream);
   absl::Status EndStep(kernels::Stream stream);
 
+  absl::Status SelectAndCompact(int rows, kernels::Stream stream);
   absl::Status Compact(int rows, kernels::Stream stream);
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
                      kernels::Stream stream);
@@ -57,6 +58,8 @@ class DeviceLoopImpl {
   void Finish();
   kernels::ListTable BoundLists() const;
   int64_t SelectWorkspaceBytes() const;
+  kernels::SelectParams SelectOf(const kernels::Row* rows, int row_count) const;
+  kernels::CompactParams CompactOf(int rows) const;
 
   SessionImpl* const session_;
   const DeviceBuffers buffers_;

@@ -61,23 +61,50 @@ kernels::ListTable DeviceLoopImpl::BoundLists() const {
       nullptr, nullptr, nullptr, shape_.max_requests, shape_.geometry.layers, shape_.max_blocks()};
 }
 
+kernels::SelectParams DeviceLoopImpl::SelectOf(const kernels::Row* rows, int row_count) const {
+  return {.geometry = shape_.geometry,
+          .state = {},
+          .layers = {0, shape_.geometry.layers},
+          .rows = rows,
+          .row_count = row_count,
+          .max_blocks = shape_.max_blocks(),
+          .layer_stride = 0,
+          .block_scores = nullptr,
+          .policy = control_.on_device().policy,
+          .epoch = 0,
+          .lists = BoundLists(),
+          .workspace = workspace_.get(),
+          .binding = control_.on_device().binding};
+}
+
+kernels::CompactParams DeviceLoopImpl::CompactOf(int rows) const {
+  return {.geometry = shape_.geometry,
+          .layers = {0, shape_.geometry.layers},
+          .rows = control_.on_device().rows,
+          .row_count = rows,
+          .epoch = 0,
+          .lists = BoundLists(),
+          .block_table = buffers_.block_table,
+          .table_stride = buffers_.table_stride,
+          .next_n_stride = shape_.max_next_n,
+          .kept_table = buffers_.kept_table,
+          .kept_slots = buffers_.kept_slots,
+          .kept_blocks = buffers_.kept_blocks,
+          .unserved = reinterpret_cast<int32_t*>(unserved_.get()),
+          .binding = control_.on_device().binding};
+}
+
+// With the sidecar executor the lists are there: spind made them.
+absl::Status DeviceLoopImpl::SelectAndCompact(int rows, kernels::Stream stream) {
+  if (sidecar_ != nullptr) return Compact(rows, stream);
+  if (absl::Status status = CheckRows(rows); !status.ok()) return status;
+  return device().SelectAndCompact(SelectOf(control_.on_device().listed, rows), CompactOf(rows),
+                                   stream);
+}
+
 absl::Status DeviceLoopImpl::Compact(int rows, kernels::Stream stream) {
   if (absl::Status status = CheckRows(rows); !status.ok()) return status;
-  return device().Compact({.geometry = shape_.geometry,
-                           .layers = {0, shape_.geometry.layers},
-                           .rows = control_.on_device().rows,
-                           .row_count = rows,
-                           .epoch = 0,
-                           .lists = BoundLists(),
-                           .block_table = buffers_.block_table,
-                           .table_stride = buffers_.table_stride,
-                           .next_n_stride = shape_.max_next_n,
-                           .kept_table = buffers_.kept_table,
-                           .kept_slots = buffers_.kept_slots,
-                           .kept_blocks = buffers_.kept_blocks,
-                           .unserved = reinterpret_cast<int32_t*>(unserved_.get()),
-                           .binding = control_.on_device().binding},
-                          stream);
+  return device().Compact(CompactOf(rows), stream);
 }
 
 absl::Status DeviceLoopImpl::Remap(int layer, int32_t* topk, int32_t topk_stride, int rows,
@@ -170,20 +197,7 @@ absl::Status DeviceLoopImpl::Observe(Layers layers, const DeviceScores& scores, 
 absl::Status DeviceLoopImpl::Select(int rows, kernels::Stream stream) {
   absl::Status status = CheckRows(rows);
   if (!status.ok() || sidecar_ != nullptr) return status;
-  return device().Select({.geometry = shape_.geometry,
-                          .state = {},
-                          .layers = {0, shape_.geometry.layers},
-                          .rows = control_.on_device().next,
-                          .row_count = rows,
-                          .max_blocks = shape_.max_blocks(),
-                          .layer_stride = 0,
-                          .block_scores = nullptr,
-                          .policy = control_.on_device().policy,
-                          .epoch = 0,
-                          .lists = BoundLists(),
-                          .workspace = workspace_.get(),
-                          .binding = control_.on_device().binding},
-                         stream);
+  return device().Select(SelectOf(control_.on_device().next, rows), stream);
 }
 
 }  // namespace spin::internal

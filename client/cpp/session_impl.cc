@@ -77,7 +77,7 @@ std::shared_ptr<OpenedSession> SessionImpl::HostSession() const {
 // Takes the row's lists, and notes what is to be observed of it.
 void SessionImpl::TakeRow(int r) {
   StepRowState& row = step_.rows[r];
-  if (row.reason == Reason::kNone || row.reason == Reason::kAudit) {
+  if (row.has_list()) {
     const Reason fault = TakeLists(row);
     if (fault != Reason::kNone) row.reason = fault;
   }

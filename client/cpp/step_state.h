@@ -32,6 +32,8 @@ struct StepRowState {
   std::vector<int32_t> counts;  // [layers] entries of each list
 
   bool sparse() const { return reason == Reason::kNone; }
+  // A list was promised for this very step. An audited row is scored in full, and compared with it.
+  bool has_list() const { return sparse() || reason == Reason::kAudit; }
   kernels::Coverage coverage() const {
     return sparse() ? kernels::Coverage::kKept : kernels::Coverage::kAll;
   }

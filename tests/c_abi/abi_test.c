@@ -50,6 +50,17 @@ static spin_select_params select_nothing(void) {
   return params;
 }
 
+static spin_compact_params compact_nothing(void) {
+  spin_compact_params params;
+  memset(&params, 0, sizeof params);
+  params.struct_size = sizeof params;
+  params.launch = launch_of_one_layer();
+  params.rows = (const spin_row*)memory;
+  params.block_table = params.kept_table = params.kept_slots = (int32_t*)memory;
+  params.table_stride = params.next_n_stride = 4;
+  return params;
+}
+
 static void versions_are_those_of_the_header(void) {
   EXPECT(spin_abi_version() == SPIN_ABI_VERSION);
   EXPECT(spin_layout_version() > 0);
@@ -140,6 +151,50 @@ static void launches_name_what_is_wrong(void) {
 #undef EXPECT_BAD
 }
 
+static void one_launch_of_two_names_where_they_differ(void) {
+  spin_binding binding;
+  spin_select_params select = select_nothing();
+  spin_compact_params compact = compact_nothing();
+  EXPECT(spin_select_and_compact(cpu, &select, &compact, NULL) == SPIN_OK); /* no rows */
+  EXPECT_REFUSED(spin_select_and_compact(NULL, &select, &compact, NULL), SPIN_INVALID_ARGUMENT, "device");
+  EXPECT_REFUSED(spin_select_and_compact(cpu, NULL, &compact, NULL), SPIN_INVALID_ARGUMENT, "select");
+  EXPECT_REFUSED(spin_select_and_compact(cpu, &select, NULL, NULL), SPIN_INVALID_ARGUMENT, "compact");
+#define EXPECT_BAD(change, field)                                                                          \
+  do {                                                                                                     \
+    select = select_nothing();                                                                             \
+    compact = compact_nothing();                                                                           \
+    change;                                                                                                \
+    EXPECT_REFUSED(spin_select_and_compact(cpu, &select, &compact, NULL), SPIN_INVALID_ARGUMENT, field);   \
+  } while (0)
+  EXPECT_BAD(select.struct_size += 8, "select.struct_size");
+  EXPECT_BAD(compact.struct_size -= 8, "compact.struct_size");
+  EXPECT_BAD(select.rows = NULL, "select.rows");
+  EXPECT_BAD(compact.rows = NULL, "compact.rows");
+  EXPECT_BAD(select.policy = NULL, "select.policy");
+  EXPECT_BAD(select.launch.slab = NULL, "select.launch.slab");
+  EXPECT_BAD(compact.kept_slots = NULL, "compact.kept_slots");
+  EXPECT_BAD(compact.table_stride = 0, "compact.table_stride");
+  EXPECT_BAD(compact.launch.geometry.block = 32, "compact.launch.geometry.block");
+  EXPECT_BAD(compact.launch.geometry.topk = 32, "compact.launch.geometry.topk");
+  EXPECT_BAD(select.launch.geometry.layers = 2, "compact.launch.geometry.layers");
+  EXPECT_BAD(select.launch.row_count = 1, "compact.launch.row_count");
+  EXPECT_BAD(compact.launch.epoch = 7, "compact.launch.epoch");
+  EXPECT_BAD(compact.launch.lists.blocks += 1, "compact.launch.lists.blocks");
+  EXPECT_BAD(compact.launch.lists.max_blocks = 8, "compact.launch.lists.max_blocks");
+  EXPECT_BAD(compact.launch.binding = &binding, "compact.launch.binding");
+  EXPECT_BAD(compact.launch.geometry.layers = select.launch.geometry.layers = 2; compact.launch.layer_count = 2,
+             "compact.launch.layer_count");
+  EXPECT_BAD(compact.launch.geometry.layers = select.launch.geometry.layers = 2; compact.launch.layer_first = 1,
+             "compact.launch.layer_first");
+#undef EXPECT_BAD
+  select = select_nothing();
+  compact = compact_nothing();
+  memset(&binding, 0, sizeof binding);
+  select.launch.binding = compact.launch.binding = &binding;
+  compact.launch.epoch = 7; /* the binding's holds */
+  EXPECT(spin_select_and_compact(cpu, &select, &compact, NULL) == SPIN_OK);
+}
+
 static void a_binding_stands_in_for_the_pointers(void) {
   spin_binding binding;
   spin_select_params params = select_nothing();
@@ -176,6 +231,7 @@ int main(void) {
   sizes_are_told_and_bad_shapes_named();
   slabs_that_are_none_are_refused();
   launches_name_what_is_wrong();
+  one_launch_of_two_names_where_they_differ();
   a_binding_stands_in_for_the_pointers();
   a_longer_message_is_cut();
   spin_device_close(cpu);

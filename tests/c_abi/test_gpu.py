@@ -81,8 +81,9 @@ def averages(session):
     return session.slab.view(-1, layer_elements)[:, :2 * spin.PAGE_SLOTS].cpu()
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["one-launch", "two-launches"])
 @pytest.mark.parametrize("next_n", [1, 2])
-def test_steps_on_the_gpu_are_those_on_the_cpu(library, gpu, next_n, monkeypatch):
+def test_steps_on_the_gpu_are_those_on_the_cpu(library, gpu, next_n, together, monkeypatch):
     monkeypatch.setattr(engine_step.Engine, "KEY_BYTES_REACH", 1)
     shape = engine_step.Shape(16384, 3, 0.4, next_n, layers=5, heads=1, dim=32)
     sessions = []
@@ -91,8 +92,11 @@ def test_steps_on_the_gpu_are_those_on_the_cpu(library, gpu, next_n, monkeypatch
         torch.manual_seed(5)
         session = engine_step.Session(device, its, its.score_all())
         session.observe()
-        session.select()
-        session.compact()
+        if together:
+            session.select_and_compact()
+        else:
+            session.select()
+            session.compact()
         sessions.append(session)
     cpu, other = sessions
     torch.cuda.synchronize()

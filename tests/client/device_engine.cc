@@ -17,8 +17,10 @@ void Check(const absl::Status& status) { ASSERT_TRUE(status.ok()) << status; }
 
 }  // namespace
 
-DeviceEngine::DeviceEngine(EngineBackend* backend, Session* session, const SessionOptions& options)
+DeviceEngine::DeviceEngine(EngineBackend* backend, Session* session, const SessionOptions& options,
+                           ListsMade lists_made)
     : backend_(backend),
+      lists_made_(lists_made),
       model_(options.model),
       rows_(options.max_requests),
       next_n_(options.max_next_n),
@@ -92,7 +94,8 @@ void DeviceEngine::WritePages(const std::vector<StepRow>& rows) {
 }
 
 void DeviceEngine::LaunchScoring(void* stream) {
-  Check(loop_->Compact(rows_, stream));
+  Check(lists_made_ == ListsMade::kAtBeginning ? loop_->SelectAndCompact(rows_, stream)
+                                               : loop_->Compact(rows_, stream));
   const int64_t layer_pages = int64_t{rows_} * blocks_ * next_n_;
   const int64_t stride = int64_t{blocks_} * model_.block_slots;
   for (int layer = 0; layer < model_.layers; ++layer) {
@@ -121,7 +124,7 @@ void DeviceEngine::LaunchUpdate(void* stream) {
   Check(loop_->Stage(all, scores, rows_, stream));
   Check(loop_->Audit(all, scores, rows_, stream));
   Check(loop_->Observe(all, scores, rows_, stream));
-  Check(loop_->Select(rows_, stream));
+  if (lists_made_ == ListsMade::kStepAhead) Check(loop_->Select(rows_, stream));
 }
 
 void DeviceEngine::Begin(const std::vector<StepRow>& rows) {

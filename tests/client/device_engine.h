@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,11 +17,33 @@
 
 namespace spin {
 
+// When lists are made: both forms of an engine's step.
+enum class ListsMade {
+  kAtBeginning,  // of the step that uses them: SelectAndCompact
+  kStepAhead,    // Select at the end of the step before, then Compact
+};
+
+// The forms of an engine's loop. The sidecar executor makes no lists in the engine's process: there
+// is one form of it.
+struct Form {
+  Executor executor;
+  ListsMade lists_made;
+};
+inline constexpr Form kForms[] = {{Executor::kInline, ListsMade::kAtBeginning},
+                                  {Executor::kInline, ListsMade::kStepAhead},
+                                  {Executor::kSidecar, ListsMade::kAtBeginning}};
+
+inline std::string FormName(const ::testing::TestParamInfo<Form>& form) {
+  if (form.param.executor == Executor::kSidecar) return "sidecar";
+  return form.param.lists_made == ListsMade::kAtBeginning ? "inline" : "inline_step_ahead";
+}
+
 // A made-up engine whose scores stay on its device: one captured graph of all launches serves every
 // step. Its indexer is that of toy_engine.h.
 class DeviceEngine {
  public:
-  DeviceEngine(EngineBackend* backend, Session* session, const SessionOptions& options);
+  DeviceEngine(EngineBackend* backend, Session* session, const SessionOptions& options,
+               ListsMade lists_made = ListsMade::kAtBeginning);
   ~DeviceEngine();
 
   // A whole step; [layer][row] the blocks that were scored. With drafts the verdict is applied as
@@ -48,6 +72,7 @@ class DeviceEngine {
   int32_t PageOf(int row, int32_t block) const;
 
   EngineBackend* const backend_;
+  const ListsMade lists_made_;
   const Model model_;
   const int rows_;
   const int next_n_;

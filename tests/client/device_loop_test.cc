@@ -4,10 +4,12 @@
 #include "spin/device_loop.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "spin/v1/service.grpc.pb.h"
 #include "tests/client/device_engine.h"
 #include "tests/client/session_fixture.h"
 
@@ -20,7 +22,7 @@ using ::testing::HasSubstr;
 
 // The decode loop on a device, through one captured graph, beside the host's: the same lists in
 // every step.
-class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterface<Executor> {
+class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterface<Form> {
  protected:
   void SetUp() override {
     backend_ = MakeEngineBackend();
@@ -43,11 +45,29 @@ class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterfa
   }
 
   SessionOptions DeviceOptions() {
-    SessionOptions options = Options(GetParam());
+    SessionOptions options = Options(GetParam().executor);
     options.socket = folder_.File("device");
     options.device_uuid = backend_->device_uuid();
     options.state = ElementType::kBFloat16;
     return options;
+  }
+
+  DeviceEngine EngineOf(Session* session, const SessionOptions& options) {
+    return DeviceEngine(backend_.get(), session, options, GetParam().lists_made);
+  }
+
+  // What the spind at this socket has counted of its session's layers, audits among them.
+  std::string LayerCounts(const std::string& socket) {
+    const auto stub = v1::SpinService::NewStub(
+        grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    v1::WatchStatsResponse stats;
+    const auto reader = stub->WatchStats(&context, {});
+    EXPECT_TRUE(reader->Read(&stats) && stats.sessions_size() == 1);
+    context.TryCancel();
+    v1::SessionStats layers;
+    layers.mutable_layers()->Swap(stats.mutable_sessions(0)->mutable_layers());
+    return layers.DebugString();
   }
 
   std::vector<int32_t> AllBlocks(int64_t slots) {
@@ -67,12 +87,12 @@ class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterfa
     host_options.policy.seed = 99;
     SessionOptions device_options = host_options;
     device_options.socket = folder_.File("device");
-    device_options.executor = GetParam();
+    device_options.executor = GetParam().executor;
     device_options.device_uuid = backend_->device_uuid();
     const auto host = Open(host_options);
     const auto device = Open(device_options);
     ToyEngine host_engine = Engine();
-    DeviceEngine device_engine(backend_.get(), device.get(), device_options);
+    DeviceEngine device_engine = EngineOf(device.get(), device_options);
 
     struct Life {
       Request on_host;
@@ -121,14 +141,17 @@ class DeviceLoopTest : public SessionFixture, public ::testing::WithParamInterfa
     EXPECT_GT(stats.rows_by_reason[static_cast<int>(Reason::kNone)], steps);
     EXPECT_GT(stats.rows_by_reason[static_cast<int>(Reason::kAudit)], 0);
     EXPECT_EQ(stats.rows_by_reason[static_cast<int>(Reason::kStale)], 0);
+    const std::string counted = LayerCounts(host_options.socket);
+    EXPECT_THAT(counted, HasSubstr("audited_rows"));
+    EXPECT_TRUE(Eventually([&] { return LayerCounts(device_options.socket) == counted; }))
+        << LayerCounts(device_options.socket) << " is not " << counted;
   }
 
   std::unique_ptr<EngineBackend> backend_;
   std::unique_ptr<server::Spind> device_spind_;
 };
 
-INSTANTIATE_TEST_SUITE_P(, DeviceLoopTest, ::testing::Values(Executor::kInline, Executor::kSidecar),
-                         ExecutorName);
+INSTANTIATE_TEST_SUITE_P(, DeviceLoopTest, ::testing::ValuesIn(kForms), FormName);
 
 TEST_P(DeviceLoopTest, OneGraphServesAThousandSteps) {
   ExpectAgreement(ElementType::kBFloat16, 1000);
@@ -143,12 +166,12 @@ TEST_P(DeviceLoopTest, DraftsAreCommittedAfterTheVerdict) {
 
 // The staging area may have another type than the scores: then lists are those of rounded scores.
 TEST_P(DeviceLoopTest, ScoresAreStagedInHalfThePrecision) {
-  if (GetParam() == Executor::kInline) GTEST_SKIP() << "stages nothing";
+  if (GetParam().executor == Executor::kInline) GTEST_SKIP() << "stages nothing";
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
   options.staged_scores = ElementType::kBFloat16;
   const auto session = Open(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   Request request = session->OpenRequest("a", 5000);
   for (int64_t position = 4000; position < 4020; ++position) {
     const auto lists = engine.RunStep({{&request, position}});
@@ -161,7 +184,7 @@ TEST_P(DeviceLoopTest, ScoresAreStagedInHalfThePrecision) {
 TEST_P(DeviceLoopTest, WithoutSpindAllBlocksAreKeptAndTheGraphIsSparseOnceItComes) {
   const SessionOptions options = DeviceOptions();
   const auto session = *Session::Create(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   Request request = session->OpenRequest("a", 5000);
   int64_t position = 4000;
   EXPECT_THAT(engine.RunStep({{&request, position}}), Each(ElementsAre(AllBlocks(position + 1))));
@@ -179,7 +202,7 @@ TEST_P(DeviceLoopTest, GoesOnThroughARestart) {
   StartDeviceSpind();
   const SessionOptions options = DeviceOptions();
   const auto session = Open(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   Request request = session->OpenRequest("a", 5000);
   int64_t position = 4000;
   for (int step = 0; step < 3; ++step) engine.RunStep({{&request, position++}});
@@ -206,7 +229,7 @@ TEST_P(DeviceLoopTest, AbandonedStepIsNotObserved) {
   StartDeviceSpind();
   const SessionOptions options = DeviceOptions();
   const auto session = Open(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   Request request = session->OpenRequest("a", 5000);
   engine.RunStep({{&request, 4000}});
   engine.Begin({{&request, 4001}});  // and nothing more
@@ -221,7 +244,7 @@ TEST_P(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
   const auto session = Open(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   for (int life = 0; life < 50; ++life) {  // far more than fit at a time
     Request request = session->OpenRequest(absl::StrCat("r", life), 16384);
     ASSERT_TRUE(Eventually([&] { return request.status().ok(); })) << request.status();
@@ -233,7 +256,7 @@ TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
   const auto session = Open(options);
-  DeviceEngine engine(backend_.get(), session.get(), options);
+  DeviceEngine engine = EngineOf(session.get(), options);
   DeviceLoop& loop = engine.loop();
   void* const stream = backend_->stream();
   Request request = session->OpenRequest("a", 5000);
@@ -242,6 +265,7 @@ TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   EXPECT_THAT(said(loop.BeginStep({{&request, kMaxSlots}}, stream)), HasSubstr("rows[0]"));
   EXPECT_THAT(said(loop.BeginStep({{&request, 10, 2}}, stream)), HasSubstr("rows[0]"));
   EXPECT_THAT(said(loop.BeginStep(std::vector<StepRow>(5), stream)), HasSubstr("max_requests"));
+  EXPECT_THAT(said(loop.SelectAndCompact(0, stream)), HasSubstr("rows"));
   EXPECT_THAT(said(loop.Compact(0, stream)), HasSubstr("rows"));
   EXPECT_THAT(said(loop.Observe({1, 2}, {.data = &request}, 1, stream)), HasSubstr("layers"));
   EXPECT_THAT(said(loop.Observe({0, 1}, {}, 1, stream)), HasSubstr("scores.data"));

@@ -17,10 +17,6 @@
 
 namespace spin {
 
-inline std::string ExecutorName(const ::testing::TestParamInfo<Executor>& executor) {
-  return executor.param == Executor::kInline ? "inline" : "sidecar";
-}
-
 // A spind in this process, and sessions with it over its real socket.
 class SessionFixture : public ::testing::Test {
  protected:

@@ -86,7 +86,8 @@ class TwoProcessesTest : public SessionFixture {
   void StartEngine() {
     Start();
     session_ = Open(EngineOptions());
-    engine_ = std::make_unique<DeviceEngine>(backend_.get(), session_.get(), EngineOptions());
+    engine_ = std::make_unique<DeviceEngine>(backend_.get(), session_.get(), EngineOptions(),
+                                             lists_made_);
     request_ = session_->OpenRequest("a", 8000);
     ASSERT_TRUE(request_.status().ok()) << request_.status();
     for (int step = 0; step < 3; ++step) RunStep();
@@ -116,6 +117,7 @@ class TwoProcessesTest : public SessionFixture {
   }
 
   Executor executor_ = Executor::kInline;
+  ListsMade lists_made_ = ListsMade::kAtBeginning;
   absl::Duration step_timeout_ = absl::Seconds(20);
   std::unique_ptr<EngineBackend> backend_;
   std::vector<std::string> launcher_;  // a program that starts spind
@@ -127,12 +129,14 @@ class TwoProcessesTest : public SessionFixture {
   DeviceEngine::Lists lists_;
 };
 
-class BothExecutorsTest : public TwoProcessesTest, public ::testing::WithParamInterface<Executor> {
+class BothExecutorsTest : public TwoProcessesTest, public ::testing::WithParamInterface<Form> {
  protected:
-  BothExecutorsTest() { executor_ = GetParam(); }
+  BothExecutorsTest() {
+    executor_ = GetParam().executor;
+    lists_made_ = GetParam().lists_made;
+  }
 };
-INSTANTIATE_TEST_SUITE_P(, BothExecutorsTest,
-                         ::testing::Values(Executor::kInline, Executor::kSidecar), ExecutorName);
+INSTANTIATE_TEST_SUITE_P(, BothExecutorsTest, ::testing::ValuesIn(kForms), FormName);
 
 // spind runs steps here, and may hang while the engine's stream waits for it.
 class SidecarExecutorTest : public TwoProcessesTest {

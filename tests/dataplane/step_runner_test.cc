@@ -102,6 +102,8 @@ class MockDevice : public kernels::Device {
   MOCK_METHOD(absl::Status, Predict, (const kernels::PredictParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Select, (const kernels::SelectParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Compact, (const kernels::CompactParams&, Stream), (override));
+  MOCK_METHOD(absl::Status, SelectAndCompact,
+              (const kernels::SelectParams&, const kernels::CompactParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Remap, (const kernels::RemapParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Observe, (const kernels::ObserveParams&, Stream), (override));
   MOCK_METHOD(absl::Status, Audit, (const kernels::AuditParams&, Stream), (override));

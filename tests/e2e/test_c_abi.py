@@ -76,22 +76,29 @@ class DataPlane:
             scores=spin.Scores(scores.ctypes.data, *strides[:3], spin.F32), weights=self.weights,
             counters=self.at["counters"]))
 
+    def select_params(self, rows) -> spin.SelectParams:
+        return spin.SelectParams(launch=self.launch(), rows=ctypes.addressof(rows),
+                                 policy=ctypes.addressof(self.policy), workspace=self.workspace.ctypes.data)
+
     def select(self, positions, next_n, buffer):
         rows = self.rows(positions, next_n, buffer)
-        self.device.select(spin.SelectParams(launch=self.launch(), rows=ctypes.addressof(rows),
-                                             policy=ctypes.addressof(self.policy),
-                                             workspace=self.workspace.ctypes.data))
+        self.device.select(self.select_params(rows))
 
-    def compact(self, positions, next_n, buffer, table: np.ndarray) -> dict:
+    def compact(self, positions, next_n, buffer, table: np.ndarray, select: bool = False) -> dict:
+        """With `select` the lists are made, too, by the same launch."""
         shape = (self.geometry.layers, *table.shape)
         out = dict(table=np.full(shape, -1, np.int32), blocks=np.full(shape, -1, np.int32),
                    slots=np.zeros((*shape[:2], next_n), np.int32), unserved=np.zeros(1, np.int32))
         rows = self.rows(positions, next_n, buffer)
-        self.device.compact(spin.CompactParams(
+        params = spin.CompactParams(
             launch=self.launch(), rows=ctypes.addressof(rows), block_table=table.ctypes.data,
             table_stride=table.shape[1], next_n_stride=next_n, kept_table=out["table"].ctypes.data,
             kept_slots=out["slots"].ctypes.data, kept_blocks=out["blocks"].ctypes.data,
-            unserved=out["unserved"].ctypes.data))
+            unserved=out["unserved"].ctypes.data)
+        if select:
+            self.device.select_and_compact(self.select_params(rows), params)
+        else:
+            self.device.compact(params)
         return out
 
     def remap(self, layer, positions, next_n, kept_blocks, topk: np.ndarray):
@@ -102,9 +109,10 @@ class DataPlane:
             rows=ctypes.addressof(rows), kept_blocks=kept_blocks.ctypes.data, topk=topk.ctypes.data))
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["two-launches", "one-launch"])
 @pytest.mark.parametrize("next_n", [1, 2])
 @pytest.mark.parametrize("bound", [False, True], ids=["pointers", "binding"])
-def test_decode_steps_through_the_abi_are_those_of_the_reference(device, client, bound, next_n):
+def test_decode_steps_through_the_abi_are_those_of_the_reference(device, client, bound, next_n, together):
     session = RawSession(client, executor="INLINE", layers=SETTING.layers, block_slots=SETTING.block,
                          topk=SETTING.topk, max_slots=1024, max_next_n=next_n,
                          policy=dict(sparsity=SETTING.sparsity, exploration=SETTING.exploration))
@@ -126,10 +134,11 @@ def test_decode_steps_through_the_abi_are_those_of_the_reference(device, client,
                 model.observe(layer, position + draft, slots, drawn)
         plane.observe(positions, next_n, spin.COVERS_ALL if kept is None else spin.COVERS_KEPT, 1 - step % 2, scores)
         positions = [position + next_n for position in positions]
-        plane.select(positions, next_n, step % 2)
+        if not together:
+            plane.select(positions, next_n, step % 2)
         kept = [[model.kept(layer, position, next_n) for layer in range(SETTING.layers)]
                 for model, position in zip(models, positions)]
-        out = plane.compact(positions, next_n, step % 2, table)
+        out = plane.compact(positions, next_n, step % 2, table, select=together)
         assert out["unserved"] == 0
         for row, layer in np.ndindex(2, SETTING.layers):
             blocks, full = kept[row][layer], -(-(positions[row] + next_n) // SETTING.block)

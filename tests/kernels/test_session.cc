@@ -99,9 +99,7 @@ void TestSession::WriteRecord(uint32_t request) {
   records_.Upload({record}, request);
 }
 
-StateView TestSession::launch_state() const {
-  return options_.bound ? StateView{} : StateView{slab_.data(), records_.data()};
-}
+StateView TestSession::launch_state() const { return options_.bound ? StateView{} : state(); }
 
 ListTable TestSession::launch_lists() const {
   if (!options_.bound) return lists();
@@ -132,7 +130,7 @@ void TestSession::Predict(const std::vector<Row>& rows) { Predict(rows, all_laye
 void TestSession::Predict(const std::vector<Row>& rows, LayerRange layers) {
   const DeviceArray<Row> device_rows(device_, rows);
   device_.Finish(device_->Predict({.geometry = geometry(),
-                                   .state = {slab_.data(), records_.data()},
+                                   .state = state(),
                                    .layers = layers,
                                    .rows = device_rows.data(),
                                    .row_count = static_cast<int32_t>(rows.size()),

@@ -81,6 +81,7 @@ class TestSession {
   int64_t capacity(uint32_t request) const { return pages_[request].size() * kPageSlots; }
   const std::vector<uint32_t>& pages(uint32_t request) const { return pages_[request]; }
   LayerRange all_layers() const { return {0, options_.geometry.layers}; }
+  StateView state() const { return {slab_.data(), records_.data()}; }
   ListTable lists() const;
   // What launches are told: everything, or where it is told.
   StateView launch_state() const;

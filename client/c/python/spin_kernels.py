@@ -193,6 +193,7 @@ class Library:
         self._declare("spin_slab_nonce", c_uint64, c_void_p)
         for name, params in LAUNCHES.items():
             self._declare(f"spin_{name}", c_int32, c_void_p, POINTER(params), c_void_p)
+        self._declare("spin_select_and_compact", c_int32, c_void_p, POINTER(SelectParams), POINTER(CompactParams), c_void_p)
 
     def _declare(self, name, result, *arguments):
         function = getattr(self._functions, name)
@@ -232,6 +233,10 @@ class Device:
         def launch(params, stream: int | None = None):
             self.library.call(name, self._handle, byref(params), stream)
         return launch
+
+    def select_and_compact(self, select: SelectParams, compact: CompactParams, stream: int | None = None):
+        """select and, of the same rows, compact in one launch."""
+        self.library.call("spin_select_and_compact", self._handle, byref(select), byref(compact), stream)
 
     @property
     def uuid(self) -> str:

@@ -85,7 +85,7 @@ absl::StatusOr<StepTimes> GpuEngine::Decode(const Request& request, int step) {
   const int32_t context = first_query_ + step + 1;
   const StepRow row = {&request, context - 1, /*next_n=*/1};
   absl::Status status = loop_->BeginStep({&row, 1}, stream);
-  status.Update(loop_->Compact(1, stream));
+  status.Update(loop_->SelectAndCompact(1, stream));
   status.Update(Finish(&lap, &times.spin));
   const int64_t stride = int64_t{max_blocks_} * block_;
   for (int layer = 0; layer < layer_count_; ++layer) {
@@ -101,7 +101,6 @@ absl::StatusOr<StepTimes> GpuEngine::Decode(const Request& request, int step) {
                                .draft_stride = stride};
   status.Update(loop_->Audit({0, layer_count_}, scores, 1, stream));
   status.Update(loop_->Observe({0, layer_count_}, scores, 1, stream));
-  status.Update(loop_->Select(1, stream));
   status.Update(loop_->EndStep(stream));
   status.Update(Finish(&lap, &times.spin));
   status.Update(Fetch());

@@ -147,8 +147,9 @@ typedef struct spin_geometry {
 
 /* Bytes of one state page, a multiple of 256. */
 SPIN_API spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes);
-/* Bytes of scratch memory, 8-byte aligned, for spin_select, and for spin_audit with audits, of up
- * to this size on this device. Launches on one stream may share it. */
+/* Bytes of scratch memory, 8-byte aligned, for spin_select and spin_select_and_compact, and for
+ * spin_audit with audits, of up to this size on this device. Launches on one stream may share it.
+ */
 SPIN_API spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers,
                                                int32_t rows, int32_t max_blocks, int64_t* bytes);
 SPIN_API spin_code spin_audit_workspace_bytes(const spin_device* device, int32_t layers,
@@ -206,7 +207,7 @@ typedef struct spin_predict_params {
 SPIN_API spin_code spin_predict(spin_device* device, const spin_predict_params* params,
                                 void* stream);
 
-/* The lists of the next step, for rows at its positions. On a GPU it starts on rows, policy,
+/* The lists of a step, for rows at its positions. On a GPU it starts on rows, policy,
  * records and binding while the kernel before it on the stream ends: write them by copies, or by a
  * kernel before that one. */
 typedef struct spin_select_params {
@@ -240,6 +241,14 @@ typedef struct spin_compact_params {
 } spin_compact_params;
 SPIN_API spin_code spin_compact(spin_device* device, const spin_compact_params* params,
                                 void* stream);
+
+/* spin_select and, of the same rows, spin_compact in one launch: for lists that are made at the
+ * beginning of the step that uses them. Both launches agree in all that they share. Row for row,
+ * those of `compact` are those of `select` (request, next_n, position, buffer) or padding, which
+ * keeps all blocks, also where a list is made: an audited row. Any other row keeps all blocks, too,
+ * and counts in `unserved`. */
+SPIN_API spin_code spin_select_and_compact(spin_device* device, const spin_select_params* select,
+                                           const spin_compact_params* compact, void* stream);
 
 /* Turns indices into a compacted row into slots, in place; negative ones stay. */
 typedef struct spin_remap_params {

@@ -16,26 +16,29 @@
 //
 //   auto loop = spin::DeviceLoop::Create(session.get(), buffers);
 //   capture, once for each batch size:                       // all launches are capturable
-//     (*loop)->Compact(batch, stream);
+//     (*loop)->SelectAndCompact(batch, stream);
 //     for each layer: score through kept_table and kept_slots, top-K, (*loop)->Remap(...)
 //     (*loop)->Observe({0, layers}, scores, batch, stream);  // or per layer, right after scoring
-//     (*loop)->Select(batch, stream);
-//   with the sidecar executor Stage takes the place of Observe and Select
+//   with the sidecar executor Stage takes the place of Observe
 //   each step:
 //     (*loop)->BeginStep({{&request, position, 1}, ...}, stream);   // one small copy
 //     replay the graph on the stream
 //     (*loop)->EndStep(stream);
+//
+// Lists may also be made a step ahead: Compact where SelectAndCompact stands, and Select after
+// Observe. That is better where the GPU idles between steps while the host prepares the next one,
+// since Select there is free; elsewhere it costs a launch more.
 //
 // BeginStep decides on the host, without waiting for the device, which rows use their lists; the
 // launches read its decisions from device memory. So one graph serves every step: requests come, go
 // and grow, spind dies and comes back, the policy is switched off, and the addresses in the graph
 // stay valid. Whatever goes wrong, kept_table and kept_slots are those of the full scan.
 //
-// Executors. Inline: Audit, Observe and Select run in the graph. Sidecar: Stage copies the scores
-// to spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the two by stream
-// waits and writes, without an rpc or a wait on the host. The stream then waits for spind at the
-// beginning of a step, at most for SessionOptions::step_timeout. Launches that an executor has no
-// use for do nothing, so that one graph may hold those of both.
+// Executors. Inline: lists are made, and Audit and Observe run, in the graph. Sidecar: Stage copies
+// the scores to spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the
+// two by stream waits and writes, without an rpc or a wait on the host. The stream then waits for
+// spind at the beginning of a step, at most for SessionOptions::step_timeout. Launches that an
+// executor has no use for do nothing, so that one graph may hold those of both.
 namespace spin {
 
 // Where the engine has what the launches read and write: memory of its device (of the host with
@@ -102,7 +105,11 @@ class DeviceLoop {
   // The launches, over the first `rows` rows (1 to max_requests). They only check their arguments;
   // faults of the device come back from whatever the engine calls next.
 
-  // Makes kept_table, kept_slots and kept_blocks of all layers. Before the scores of the step.
+  // Inline executor: makes the lists of this step, of all layers, and does what Compact does. The
+  // sidecar executor's lists are there: it is Compact.
+  absl::Status SelectAndCompact(int rows, void* stream);
+  // Makes kept_table, kept_slots and kept_blocks of all layers, of lists that are there. Before the
+  // scores of the step.
   absl::Status Compact(int rows, void* stream);
   // Turns positions in the compacted rows of one layer into slots: topk is [R][D][topk_stride];
   // negative entries stay.
@@ -114,7 +121,7 @@ class DeviceLoop {
   absl::Status Audit(Layers layers, const DeviceScores& scores, int rows, void* stream);
   // Inline executor: lets the scores enter the state.
   absl::Status Observe(Layers layers, const DeviceScores& scores, int rows, void* stream);
-  // Inline executor: makes the lists of the next step, of all layers.
+  // Inline executor: makes the lists of the next step, of all layers, for Compact. After Observe.
   absl::Status Select(int rows, void* stream);
 
  private:
