@@ -178,8 +178,8 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   return status;
 }
 
-// Rows whose lists are made, and those whose lists are compacted; all others keep all blocks, or
-// have no slots.
+// Rows whose lists are compacted; all others keep all blocks, or have no slots. And rows whose
+// lists are there to be made: these and the audited ones.
 void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
   for (int r = 0; r < shape_.max_requests; ++r) {
     to.rows[r] = kNoRow;

@@ -246,7 +246,7 @@ SPIN_API spin_code spin_compact(spin_device* device, const spin_compact_params* 
  * beginning of the step that uses them. Both launches agree in all that they share. Row for row,
  * those of `compact` are those of `select` (request, next_n, position, buffer) or padding, which
  * keeps all blocks, also where a list is made: an audited row. Any other row keeps all blocks, too,
- * and counts in `unserved`. */
+ * and counts in `unserved`. On a GPU it starts on the rows of both as early as spin_select does. */
 SPIN_API spin_code spin_select_and_compact(spin_device* device, const spin_select_params* select,
                                            const spin_compact_params* compact, void* stream);
 
