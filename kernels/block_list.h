@@ -32,7 +32,7 @@ struct ListHeader {
   int32_t pinned;     // of count: always kept (tail, optional sink)
   int32_t predicted;  // of count: best by prediction
   int32_t explored;   // of count: random
-  uint32_t reserved;  // 0
+  uint32_t cut;       // a hint from the maker of the list to itself; 0: none
 };
 
 // The same list as bits, 32 blocks a word, so that a kernel finds a block's place in the list

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include "kernels/cuda_launch.h"
+#include "kernels/internal/cuda_compact.cuh"
 #include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/sound_list.h"
@@ -15,23 +16,13 @@ constexpr int kEach = 8;  // blocks of a thread whose loads are under way at onc
 constexpr int kRemapThreads = 256;
 constexpr int kRemapCtas = 4;  // per row and layer
 
-// The row's table and blocks of one layer.
-struct Table {
-  const int32_t* from;
-  int32_t* to;
-  int32_t* blocks;  // or null
-
-  __device__ void Write(int32_t j, int32_t block, int32_t page) const {
-    to[j] = page;
-    if (blocks) blocks[j] = block;
-  }
-};
-
 // Writes the table of a list, and looks up what it names while its header is still on the way.
 // Returns its length, or 0 if it does not serve: then the table is anything. All threads take part.
 template <int kThreads>
-__device__ int32_t WriteListed(const CompactParams& p, const Row& row, int32_t layer,
-                               int32_t blocks, const Table& table) {
+__device__ int32_t WriteListed(const CompactParams& p, const internal::CompactedRow& to,
+                               int32_t layer) {
+  const Row& row = to.row();
+  const int32_t blocks = to.context();
   const ListHeader header = *p.lists.Header(row.buffer, row.request, layer);
   const int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
   const int32_t end = min(blocks, p.lists.max_blocks) - 1;
@@ -48,8 +39,8 @@ __device__ int32_t WriteListed(const CompactParams& p, const Row& row, int32_t l
     }
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      page[i] =
-          table.from[min(static_cast<uint32_t>(listed[i]), static_cast<uint32_t>(blocks - 1))];
+      page[i] = to.PageOf(static_cast<int32_t>(
+          min(static_cast<uint32_t>(listed[i]), static_cast<uint32_t>(blocks - 1))));
     }
     count = internal::IsListOf(header, p.epoch, row, blocks) & (blocks <= p.lists.max_blocks)
                 ? header.count
@@ -60,7 +51,7 @@ __device__ int32_t WriteListed(const CompactParams& p, const Row& row, int32_t l
       if (j < count) {
         // Ascending within the context, and its last block at the end.
         sound &= listed[i] >= 0 && (j == count - 1 ? listed[i] == blocks - 1 : listed[i] < next[i]);
-        table.Write(j, listed[i], page[i]);
+        to.Write(j, listed[i], page[i]);
       }
     }
   };
@@ -78,33 +69,9 @@ __global__ void __launch_bounds__(kThreads)
     CompactKernel(const __grid_constant__ CompactParams params) {
   internal::WaitForKernelBefore();
   const CompactParams p = BoundLists(params);
-  const Row row = p.rows[blockIdx.x];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
-  const int64_t at = int64_t{layer} * p.row_count + blockIdx.x;
-  const int32_t blocks =
-      row.next_n == 0 ? 0
-                      : ExtentOf(row.position, static_cast<int32_t>(row.next_n), p.geometry).blocks;
-  const Table table = {p.block_table + int64_t{blockIdx.x} * p.table_stride,
-                       p.kept_table + at * p.table_stride,
-                       p.kept_blocks ? p.kept_blocks + at * p.table_stride : nullptr};
-  int32_t count = 0;
-  if (row.request != kPaddingRow && blocks > 0) {
-    count = WriteListed<kThreads>(p, row, layer, blocks, table);
-    if (count == 0 && p.unserved && threadIdx.x == 0) atomicAdd(p.unserved, 1);
-  }
-  if (count == 0) {
-    count = blocks;
-    for (auto j = static_cast<int32_t>(threadIdx.x); j < blocks; j += kThreads) {
-      table.Write(j, j, table.from[j]);
-    }
-  }
-  const auto draft = static_cast<int32_t>(threadIdx.x);
-  if (draft < p.next_n_stride) {
-    const int64_t slots = VisibleSlots(row.position + draft, p.geometry.tokens_per_slot);
-    const int64_t dropped = int64_t{blocks - count} * p.geometry.block;
-    p.kept_slots[at * p.next_n_stride + draft] =
-        draft < static_cast<int32_t>(row.next_n) ? static_cast<int32_t>(slots - dropped) : 0;
-  }
+  const internal::CompactedRow to(p, static_cast<int32_t>(blockIdx.x), layer);
+  to.Finish<kThreads>(to.wants_list() ? WriteListed<kThreads>(p, to, layer) : 0);
 }
 
 // Grid: (kRemapCtas, rows, layers).
@@ -138,13 +105,6 @@ cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
   RemapKernel<<<dim3(kRemapCtas, p.row_count, p.layers.count), kRemapThreads, 0, stream>>>(p);
   return cudaGetLastError();
-}
-
-// Stands in until there is a kernel: two launches.
-cudaError_t SelectAndCompactCuda(const SelectParams& select, const CompactParams& compact,
-                                 cudaStream_t stream) {
-  const cudaError_t error = SelectCuda(select, stream);
-  return error == cudaSuccess ? CompactCuda(compact, stream) : error;
 }
 
 cudaError_t internal::LoadCompactCuda() {

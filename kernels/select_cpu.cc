@@ -152,7 +152,7 @@ void SelectRow(const SelectParams& p, int32_t r, int32_t layer) {
   header.pinned = budget.pinned;
   header.predicted = best;
   header.explored = budget.explored;
-  header.reserved = 0;
+  header.cut = 0;
 
   std::atomic_thread_fence(std::memory_order_release);
   header.stamp = {p.epoch, p.state.records[row.request].generation, row.next_n, row.position};

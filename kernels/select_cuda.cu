@@ -4,6 +4,7 @@
 #include "kernels/budget.h"
 #include "kernels/cuda_launch.h"
 #include "kernels/exploration.h"
+#include "kernels/internal/cuda_compact.cuh"
 #include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_largest.cuh"
 #include "kernels/internal/cuda_load.h"
@@ -95,18 +96,32 @@ __device__ uint32_t SumBefore(const uint32_t (&warps)[kWarps]) {
 // block after a barrier.
 __device__ void Fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
-// Grid: (rows, layers).
+// Whether Compact would use the list that is made here.
+__device__ bool IsSameRow(const Row& row, uint32_t generation, const Row& compacted) {
+  return compacted.request == row.request && compacted.next_n == row.next_n &&
+         compacted.position == row.position && compacted.buffer == row.buffer &&
+         compacted.generation == generation;
+}
+
+// Grid: (rows, layers). `compact` has a table if rows are to be compacted, too.
 template <typename T, typename Keys, int kThreads, int kCtasPerSm, bool kShared>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    SelectKernel(const __grid_constant__ SelectParams params) {
+    SelectKernel(const __grid_constant__ SelectParams params,
+                 const __grid_constant__ CompactParams compact) {
   const SelectParams p = Bound(params);
   constexpr int kWarps = kThreads / 32;
   constexpr int kGroup = Keys::kGroup;
   extern __shared__ std::byte dynamic[];
   __shared__ SelectShared<kThreads> shared;
-  const Row row = p.rows[blockIdx.x];
-  if (row.request == kPaddingRow) return;
+  const auto index = static_cast<int32_t>(blockIdx.x);
+  const Row row = p.rows[index];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
+  if (row.request == kPaddingRow) {
+    if (!compact.kept_table) return;
+    internal::WaitForKernelBefore();
+    internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+    return;
+  }
   const RequestRecord& record = p.state.records[row.request];
   const int warp = threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -140,9 +155,11 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
   internal::SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0,
                                     tiles, choice.extent.blocks);
-  internal::WaitForKernelBefore();
   ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
-  if (threadIdx.x == 0) header.stamp.generation = 0;  // nobody may take the list while it changes
+  const uint32_t cut_before = header.cut;  // may change under our hands: it is a guess anyway
+  internal::WaitForKernelBefore();
+  // Nobody may take the list while it changes.
+  if (threadIdx.x == 0) header.stamp.generation = 0;
 
   uint32_t low = UINT32_MAX;
   uint32_t high = 0;
@@ -160,13 +177,16 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     summaries.Start();
     // bf16 scores differ in the upper half of their keys only.
     keys.MakeEach(tiles, [&](int i, uint32_t(&out)[kGroup]) {
-      summaries.Read(i, out);
+      summaries.Read(i, out, [&] {
+        if (i == 0 && threadIdx.x == 0) Fence();
+      });
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) out[k] = key_of(first_block + (i + k) * 32, out[k]);
     });
     served = summaries.Serves(choice.extent, row.next_n);
   }
   if (!served) {
+    if (threadIdx.x == 0) Fence();
     low = UINT32_MAX;
     high = 0;
     const float* const given = p.block_scores ? p.block_scores + layer * p.layer_stride +
@@ -194,9 +214,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   // The best by score; of the others, at once, the histogram of their draws.
   internal::Threshold last = {kNoKey, 0};
   if (choice.best > 0) {
-    last = internal::FindThreshold(shared.scores, choice.best, low, high, [&](const auto& use) {
+    const auto each = [&](const auto& use) {
       keys.ForEach(tiles, [&](int, uint32_t key) { use(key); });
-    });
+    };
+    if (!served || !internal::FindNear(shared.scores, choice.best, cut_before, each, last)) {
+      last = internal::FindThreshold(shared.scores, choice.best, low, high, each);
+    }
   }
   using Bits = internal::TileBits<Keys::kMostTiles>;
   Bits tied;
@@ -239,7 +262,15 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.sure[warp] = sure;
     shared.draw_ties[warp] = draw_ties;
   }
-  if (threadIdx.x == 0) Fence();
+  // The pages that a table needs are on their way meanwhile, in the place of the keys.
+  const bool serves = compact.kept_table && choice.keep > 0 &&
+                      IsSameRow(row, record.generation, compact.rows[index]);
+  if (serves) {
+    const int32_t* const pages = compact.block_table + int64_t{index} * compact.table_stride;
+    keys.ForEach(tiles, [&](int i, uint32_t& page) {
+      page = static_cast<uint32_t>(pages[min(first_block + i * 32, choice.extent.blocks - 1)]);
+    });
+  }
   __syncthreads();
   const uint32_t before = SumBefore(shared.draw_ties);
   drawn.KeepFirst(before, last_draw.ties);
@@ -253,20 +284,33 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     if (tile < tiles.end) masks[tile] = {kept.Word(k), ranks[k]};
   }
   int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
-  keys.ForEach(tiles, [&](int i, uint32_t) {
-    const uint32_t bits = kept.Get(i);
-    const uint32_t rank = __shfl_sync(~0u, ranks[Bits::kWords == 1 || i < 32 ? 0 : 1], i);
-    if (bits >> lane & 1) {
-      list[rank + __popc(bits & ((1u << lane) - 1))] = (tiles.first + i) * 32 + lane;
-    }
-  });
+  const auto write_list = [&](const auto& also) {
+    keys.ForEach(tiles, [&](int i, uint32_t page) {
+      const uint32_t bits = kept.Get(i);
+      const uint32_t rank = __shfl_sync(~0u, ranks[Bits::kWords == 1 || i < 32 ? 0 : 1], i);
+      if (bits >> lane & 1) {
+        const auto j = static_cast<int32_t>(rank + __popc(bits & ((1u << lane) - 1)));
+        const int32_t block = first_block + i * 32;
+        list[j] = block;
+        also(j, block, static_cast<int32_t>(page));
+      }
+    });
+  };
+  if (serves) {
+    const internal::CompactedRow to(compact, index, layer);
+    write_list([&](int32_t j, int32_t block, int32_t page) { to.Write(j, block, page); });
+    to.Finish<kThreads>(choice.keep);
+  } else {
+    write_list([](int32_t, int32_t, int32_t) {});
+    if (compact.kept_table) internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+  }
   if (threadIdx.x == 0) {
     header.count = choice.keep;
     header.blocks = choice.extent.blocks;
     header.pinned = choice.keep - static_cast<int32_t>(choice.best + choice.explored);
     header.predicted = static_cast<int32_t>(choice.best);
     header.explored = static_cast<int32_t>(choice.explored);
-    header.reserved = 0;
+    header.cut = served ? last.key : 0;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -277,7 +321,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 
 // One way to launch Select.
 struct Variant {
-  void (*kernel)(SelectParams);
+  void (*kernel)(SelectParams, CompactParams);
   int threads;
   int32_t max_blocks;  // that it is able to choose from
   int32_t max_rows;    // of all layers, up to which it is fastest
@@ -316,14 +360,15 @@ int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
 }
 
 template <typename T>
-cudaError_t Launch(const SelectParams& p, cudaStream_t stream) {
+cudaError_t Launch(const SelectParams& p, const CompactParams& compact, cudaStream_t stream) {
   // Where all of V and D must be read, each row has work for many threads.
   const int32_t rows = HasSummary(p.geometry) ? p.row_count * p.layers.count : 0;
   const Variant* variant = kVariants<T>;
   while (variant->max_blocks < p.max_blocks || variant->max_rows < rows) ++variant;
   const dim3 grid(static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
   return internal::LaunchEarly(variant->kernel, grid, variant->threads,
-                               static_cast<size_t>(SharedBytes(*variant, p.max_blocks)), stream, p);
+                               static_cast<size_t>(SharedBytes(*variant, p.max_blocks)), stream, p,
+                               compact);
 }
 
 // How much shared memory launches may ask for. Loads the kernels, too.
@@ -344,9 +389,15 @@ int64_t SelectWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_block
   return max_blocks <= kSharedBlocks ? 0 : int64_t{layers} * rows * KeyBytes(max_blocks);
 }
 
-cudaError_t SelectCuda(const SelectParams& p, cudaStream_t stream) {
+cudaError_t SelectAndCompactCuda(const SelectParams& p, const CompactParams& compact,
+                                 cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  return p.geometry.state == Dtype::kF32 ? Launch<float>(p, stream) : Launch<Bf16>(p, stream);
+  return p.geometry.state == Dtype::kF32 ? Launch<float>(p, compact, stream)
+                                         : Launch<Bf16>(p, compact, stream);
+}
+
+cudaError_t SelectCuda(const SelectParams& p, cudaStream_t stream) {
+  return SelectAndCompactCuda(p, {}, stream);
 }
 
 cudaError_t internal::LoadSelectCuda() {

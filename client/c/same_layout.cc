@@ -37,7 +37,7 @@ SAME(spin_policy, Policy, pin_first_block);
 SAME_FIELD(spin_policy, exploration, Policy, exploration);
 SAME_FIELD(spin_policy, decay, Policy, decay);
 SAME_FIELD(spin_policy, seed, Policy, seed);
-SAME(spin_list_header, ListHeader, reserved);
+SAME(spin_list_header, ListHeader, cut);
 SAME_FIELD(spin_list_header, count, ListHeader, count);
 SAME_FIELD(spin_list_header, epoch, ListHeader, stamp.epoch);
 SAME_FIELD(spin_list_header, generation, ListHeader, stamp.generation);

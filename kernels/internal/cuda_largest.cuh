@@ -3,8 +3,6 @@
 
 #pragma once
 
-#include <cub/block/block_scan.cuh>
-
 #include <cstdint>
 
 // The k-th largest of many 32-bit keys, by a whole thread block: histograms of 2048 bins, first
@@ -12,6 +10,7 @@
 namespace spin::kernels::internal {
 
 constexpr int kBins = 2048;
+constexpr uint32_t kMostNear = 0xffff;  // FindNear is for keys up to this; larger ones are none
 
 // The k-th largest key, and how many of the keys equal to it are among the k largest.
 struct Threshold {
@@ -21,9 +20,8 @@ struct Threshold {
 
 template <int kThreads>
 struct LargestShared {
-  using Scan = cub::BlockScan<uint32_t, kThreads, cub::BLOCK_SCAN_WARP_SCANS>;
   uint32_t histogram[kBins];
-  typename Scan::TempStorage scan;
+  uint32_t sums[kThreads / 32];  // of the bins of each warp
   uint32_t low;   // UINT32_MAX until FindThreshold
   uint32_t high;  // 0 until then
   uint32_t bin;
@@ -65,32 +63,67 @@ __device__ inline void Prepare(LargestShared<kThreads>& shared) {
 template <int kThreads>
 __device__ inline void FindBin(LargestShared<kThreads>& shared, uint32_t k) {
   constexpr int kEach = kBins / kThreads;
-  const int top = kBins - 1 - static_cast<int>(threadIdx.x) * kEach;
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  // The first thread has the highest bins.
+  const int first = kBins - (static_cast<int>(threadIdx.x) + 1) * kEach;
   uint32_t counts[kEach];
   uint32_t sum = 0;
 #pragma unroll
-  for (int i = 0; i < kEach; ++i) {
-    counts[i] = shared.histogram[top - i];
-    sum += counts[i];
+  for (int i = 0; i < kEach; i += 2) {
+    const uint2 pair = *reinterpret_cast<const uint2*>(&shared.histogram[first + i]);
+    counts[i] = pair.x;
+    counts[i + 1] = pair.y;
+    sum += pair.x + pair.y;
   }
-  uint32_t before;
-  typename LargestShared<kThreads>::Scan(shared.scan).ExclusiveSum(sum, before);
-  if (before < k && k <= before + sum) {
-    uint32_t rest = k - before;
-    uint32_t bin = 0;
-    bool found = false;
+  const uint32_t warp_sum = __reduce_add_sync(~0u, sum);
+  if (lane == 0) shared.sums[warp] = warp_sum;
+  __syncthreads();
+  const uint32_t before = __reduce_add_sync(~0u, lane < warp ? shared.sums[lane] : 0);
+  if (before < k && k <= before + warp_sum) {
+    uint32_t upto = sum;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (!found && rest <= counts[i]) {
-        bin = static_cast<uint32_t>(top - i);
-        found = true;
-      }
-      if (!found) rest -= counts[i];
+    for (int step = 1; step < 32; step *= 2) {
+      const uint32_t other = __shfl_up_sync(~0u, upto, step);
+      if (lane >= step) upto += other;
     }
-    shared.bin = bin;
-    shared.rest = rest;
+    uint32_t rest = k - before - (upto - sum);
+    if (rest - 1 < sum) {  // neither in the bins before nor after
+      int bin = first + kEach - 1;
+#pragma unroll
+      for (int i = kEach - 1; i > 0; --i) {
+        if (bin == first + i && rest > counts[i]) {
+          rest -= counts[i];
+          --bin;
+        }
+      }
+      shared.bin = static_cast<uint32_t>(bin);
+      shared.rest = rest;
+    }
   }
   __syncthreads();
+}
+
+// The k-th largest key if it is one of the 2046 around `near`: one level then, whatever the range of
+// the keys. Says whether it was found; if not, `shared` is ready for FindThreshold. `each` and k as
+// there.
+template <int kThreads, typename Each>
+__device__ inline bool FindNear(LargestShared<kThreads>& shared, uint32_t k, uint32_t near,
+                                const Each& each, Threshold& found) {
+  const auto base = static_cast<int32_t>(near) - kBins / 2;
+  const uint32_t bins = BinsOf(shared);
+  each([&](uint32_t key) {
+    const int32_t bin = min(max(static_cast<int32_t>(key) - base, 0), kBins - 1);
+    CountIf(key <= kMostNear, bins, static_cast<uint32_t>(bin));
+  });
+  __syncthreads();
+  FindBin(shared, k);
+  const auto bin = static_cast<int32_t>(shared.bin);
+  found = {static_cast<uint32_t>(base + bin), shared.rest};
+  if (bin > 0 && bin < kBins - 1) return true;
+  Prepare(shared);
+  __syncthreads();
+  return false;
 }
 
 // `each(use)` must call use(key) for every key of the calling thread, the same keys each time, and

@@ -40,10 +40,10 @@ class SummaryReader {
   }
 
   // The order keys (LowOrderKey) of the scores of the lane's blocks in kCount tiles, from the i-th
-  // of the warp on, the next ones each time. Those of blocks that are not free are anything. Whole
-  // warps.
-  template <int kCount>
-  __device__ void Read(int i, uint32_t (&keys)[kCount]) {
+  // of the warp on, the next ones each time. Those of blocks that are not free are anything.
+  // meanwhile() is called while they are on their way. Whole warps.
+  template <int kCount, typename Meanwhile>
+  __device__ void Read(int i, uint32_t (&keys)[kCount], const Meanwhile& meanwhile) {
     static_assert(kCount % 2 == 0, "whole pages");
     uint32_t own[kCount];
 #pragma unroll
@@ -52,6 +52,7 @@ class SummaryReader {
       own[k] = Load(at);
       own[k + 1] = Load(at + 32 * sizeof(BlockSummary));
     }
+    meanwhile();
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
       // The block before: of the lane before, or of the last lane in the tile before.

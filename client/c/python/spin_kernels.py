@@ -85,7 +85,7 @@ class Policy(ctypes.Structure):
 class ListHeader(ctypes.Structure):
     _fields_ = [("epoch", c_uint64), ("generation", c_uint32), ("next_n", c_uint32), ("position", c_int64),
                 ("count", c_int32), ("blocks", c_int32), ("pinned", c_int32), ("predicted", c_int32),
-                ("explored", c_int32), ("reserved", c_uint32)]
+                ("explored", c_int32), ("cut", c_uint32)]
 
 
 class ListMask(ctypes.Structure):

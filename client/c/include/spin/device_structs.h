@@ -78,7 +78,7 @@ typedef struct spin_list_header {
   int32_t pinned;
   int32_t predicted;
   int32_t explored;
-  uint32_t reserved;
+  uint32_t cut; /* of spin_select's own use */
 } spin_list_header;
 
 typedef struct spin_list_mask {
