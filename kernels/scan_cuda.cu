@@ -33,9 +33,8 @@
 namespace spin::kernels::internal {
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = 32 * kWarps;
-constexpr int kCtasPerSm = 6;
+constexpr int kThreads = 32;  // a run each: nothing waits for the slowest of several
+constexpr int kCtasPerSm = 24;
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
 
 // What is done once for a row: counting, and dating the summaries.
@@ -50,27 +49,26 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
   summary->slots = observed.slots;
 }
 
-// Grid: (1 + slots, rows, layers). The first thread block keeps the books.
+// Grid: (1 + runs, rows, layers). The first thread block of a row and layer keeps the books.
 template <typename S>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_warp,
+    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_run,
                bool aligned) {
-  WaitForKernelBefore();
-  __shared__ RunShared<S> runs[kWarps];
+  __shared__ RunShared<S> shared;
   const ObserveParams p = BoundToObserve(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   if (blockIdx.x == 0) {
+    WaitForKernelBefore();
     if (threadIdx.x == 0) KeepBooks(p, p.rows[blockIdx.y], layer, draft);
     return;
   }
-  const int warp = threadIdx.x / 32;
-  const int lane = threadIdx.x % 32;
-  const int32_t first_chunk =
-      (static_cast<int32_t>(blockIdx.x - 1) * kWarps + warp) * chunks_per_warp;
+  const int lane = threadIdx.x;
+  const int32_t first_chunk = static_cast<int32_t>(blockIdx.x - 1) * chunks_per_run;
   const int32_t first_slot = first_chunk * kSlotsPerChunk;
   const int32_t first_block = first_chunk * kBlocksPerChunk;
 
-  // The row, and everything that it leads to, in one go each: waiting is what this part costs.
+  // What the row leads to, in one go each, because waiting is what this part costs; pages before
+  // the kernel before has ended.
   const ScoredRow row = p.rows[blockIdx.y];
   if (__any_sync(~0u, row.request == kPaddingRow)) return;  // there may be no slab at all
   const Reach reach = ReachOf(p, row, draft);
@@ -80,44 +78,17 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const uint32_t v_unit = record.pages[static_cast<uint32_t>(first_slot) / kPageSlots];
   const uint32_t d_unit = record.pages[d_page];
   const uint32_t d_next_unit = record.pages[max(d_page, 1u) - 1];
-  const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
-  const Observed observed = ObservedRow(p, row, layer, draft);
-  // No page lies there, but the loads must not wait for the others' verdict.
   constexpr uint32_t kNoPage = UINT32_MAX;
-  const bool sound =
-      max(max(v_unit, d_unit), d_next_unit) != kNoPage && static_cast<int32_t>(word.rank) >= 0;
-  if (__any_sync(~0u, !observed.any || first_slot >= observed.slots || !sound)) return;
-  RunShared<S>& shared = runs[warp];
+  const int32_t end_slot = reach.slots - first_slot;
+  const bool has_pages = max(max(v_unit, d_unit), d_next_unit) != kNoPage;
+  if (__any_sync(~0u, end_slot <= 0 || !has_pages)) return;
   ScanRun run;
-  const int32_t end_slot = observed.slots - first_slot;
   // The same for all lanes, and the compiler may know.
   run.chunks = __reduce_min_sync(
-      ~0u, min(chunks_per_warp, (end_slot + kSlotsPerChunk - 1) / kSlotsPerChunk));
-
+      ~0u, min(chunks_per_run, (end_slot + kSlotsPerChunk - 1) / kSlotsPerChunk));
   std::byte* const slab = p.state.slab + layer * LayerBytes(p.geometry);
   const auto page_at = [&](uint32_t unit) { return slab + uint64_t{unit} * kPageOffsetUnit; };
   constexpr int32_t kBytesOfV = kPageSlots * sizeof(uint16_t);
-  std::byte* const v_page = page_at(v_unit);
-  auto* const summary = reinterpret_cast<PageSummary*>(v_page + 2 * kBytesOfV);
-  const int32_t half = first_block % 64 / 32 * 32;  // of the page's summary
-  uint16_t v_max = summary->v_max[half + lane];
-  const int32_t first_place = first_block % 32;  // of the run's blocks in the word
-  run.v = v_page + sizeof(uint16_t) * (first_slot % kPageSlots + lane * kSlotsPerLane);
-
-  // The blocks from the warp's first one on: which were scored, and where their scores are.
-  const int32_t blocks = min(BlocksOf(end_slot, kScanBlock), run.chunks * kBlocksPerChunk);
-  uint32_t kept = word.kept >> first_place;
-  if (blocks < 32) kept &= (1u << blocks) - 1;
-  uint32_t rank = word.rank + __popc(word.kept & ((1u << first_place) - 1));
-  while (static_cast<int32_t>(rank) + __popc(kept) > observed.blocks.max_blocks && kept != 0) {
-    kept &= ~(0x80000000u >> __clz(kept));
-  }
-  const int group = lane / 8;  // the lane's block in each chunk
-  rank += __popc(kept & ((1u << group) - 1));
-  run.kept = kept >> group;
-  run.scores = reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) +
-               int64_t{rank} * int32_t{kScanBlock * sizeof(S)} + lane % 8 * 16;
-  run.whole = aligned ? (end_slot - (group + 1) * kScanBlock + kSlotsPerChunk) / kSlotsPerChunk : 0;
 
   // Past the first distance there is nothing: lanes that point there read anything and store
   // nothing.
@@ -143,6 +114,38 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.end_slot = end_slot;
   }
   __syncwarp();
+
+  WaitForKernelBefore();
+  const bool dropped = p.rows[blockIdx.y].request == kPaddingRow;  // meanwhile
+  const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
+  const Observed observed = ObservedRow(p, row, layer, draft);
+  FetchFirstOfD(run, shared);  // whatever the list says, D is needed
+  if (__any_sync(~0u, dropped || !observed.any || static_cast<int32_t>(word.rank) < 0)) {
+    WaitForCopies<0>();
+    return;
+  }
+
+  std::byte* const v_page = page_at(v_unit);
+  auto* const summary = reinterpret_cast<PageSummary*>(v_page + 2 * kBytesOfV);
+  const int32_t half = first_block % 64 / 32 * 32;  // of the page's summary
+  uint16_t v_max = summary->v_max[half + lane];
+  const int32_t first_place = first_block % 32;  // of the run's blocks in the word
+  run.v = v_page + sizeof(uint16_t) * (first_slot % kPageSlots + lane * kSlotsPerLane);
+
+  // The blocks from the run's first one on: which were scored, and where their scores are.
+  const int32_t blocks = min(BlocksOf(end_slot, kScanBlock), run.chunks * kBlocksPerChunk);
+  uint32_t kept = word.kept >> first_place;
+  if (blocks < 32) kept &= (1u << blocks) - 1;
+  uint32_t rank = word.rank + __popc(word.kept & ((1u << first_place) - 1));
+  while (static_cast<int32_t>(rank) + __popc(kept) > observed.blocks.max_blocks && kept != 0) {
+    kept &= ~(0x80000000u >> __clz(kept));
+  }
+  const int group = lane / 8;  // the lane's block in each chunk
+  rank += __popc(kept & ((1u << group) - 1));
+  run.kept = kept >> group;
+  run.scores = reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) +
+               int64_t{rank} * int32_t{kScanBlock * sizeof(S)} + lane % 8 * 16;
+  run.whole = aligned ? (end_slot - (group + 1) * kScanBlock + kSlotsPerChunk) / kSlotsPerChunk : 0;
 
   const auto scan = [&](auto word) {
     return Scan<decltype(word)::value>(run, shared, p.weights, element % 2 != 0);
@@ -182,23 +185,20 @@ Kernel KernelFor(Dtype scores) {
 }  // namespace
 
 cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t stream) {
-  // Chunks share the cost of finding out what a warp is to do; but every multiprocessor needs some.
-  constexpr int64_t kWarpsAtOnce = 132 * kCtasPerSm * kWarps;
+  // Chunks share the cost of finding out what a run is about; but every multiprocessor needs some.
+  constexpr int64_t kRunsAtOnce = 132 * kCtasPerSm;
   const int32_t chunks = (p.max_blocks + kBlocksPerChunk - 1) / kBlocksPerChunk;
   const int64_t all_chunks = int64_t{chunks} * p.row_count * p.layers.count;
-  int chunks_per_warp = 1;
-  while (chunks_per_warp < kChunksPerRun && all_chunks > kWarpsAtOnce * chunks_per_warp) {
-    chunks_per_warp *= 2;
-  }
-  const int32_t chunks_per_cta = kWarps * chunks_per_warp;
-  const dim3 grid(static_cast<uint32_t>(1 + (chunks + chunks_per_cta - 1) / chunks_per_cta),
+  int per_run = 1;
+  while (per_run < kChunksPerRun && all_chunks > kRunsAtOnce * per_run) per_run *= 2;
+  const dim3 grid(static_cast<uint32_t>(1 + (chunks + per_run - 1) / per_run),
                   static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
   const int64_t elements = p.scores.layer_stride | p.scores.row_stride | p.scores.draft_stride;
   const bool aligned = ((reinterpret_cast<uintptr_t>(p.scores.data) |
                          static_cast<uintptr_t>(elements * DtypeBytes(p.scores.dtype))) %
                         16) == 0;
   return LaunchEarly(KernelFor(p.scores.dtype), grid, kThreads, 0, stream, p, draft,
-                     chunks_per_warp, aligned);
+                     per_run, aligned);
 }
 
 cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }

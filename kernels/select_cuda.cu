@@ -346,7 +346,8 @@ constexpr Variant InRegisters(int32_t max_rows) {
 template <typename T>
 constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 1>(kMultiprocessors),
                                  InRegisters<T, 512, 4, 2>(2 * kMultiprocessors),
-                                 InRegisters<T, 256, 8, 4>(INT32_MAX),
+                                 InRegisters<T, 256, 8, 4>(4 * kMultiprocessors),
+                                 InRegisters<T, 128, 16, 6>(INT32_MAX),
                                  InRegisters<T, 1024, 8, 1>(kMultiprocessors),
                                  InRegisters<T, 512, 16, 2>(INT32_MAX),
                                  {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024,

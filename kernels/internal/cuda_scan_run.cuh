@@ -174,6 +174,35 @@ struct ScanRun {
   int32_t d_pieces;  // there is none from this piece on
 };
 
+// The lane's vector in a piece of D, from that in the piece before.
+__device__ inline std::byte* NextOfD(const ScanRun& run, std::byte* at, int32_t piece,
+                                     int64_t jump) {
+  at += kBytesPerChunk;
+  if (piece == run.d_jumps) at += jump;
+  return at;
+}
+
+// Copies the lane's vector of a piece into the ring. After the last chunk a line is enough.
+__device__ inline void FetchOfD(const ScanRun& run, uint32_t to, int32_t piece,
+                                const std::byte* from) {
+  const int32_t lane = threadIdx.x % 32;
+  CopyAsync16If(piece < run.chunks + (lane < kLineVectors ? 1 : 0), to, from);
+}
+
+// Starts the copies of the first chunks' D, before it is known what else is needed of them. They
+// belong to the first copies that Scan commits.
+template <typename S>
+__device__ inline void FetchFirstOfD(const ScanRun& run, RunShared<S>& shared) {
+  const auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
+  std::byte* d = run.d;
+#pragma unroll
+  for (int piece = 0; piece <= kAhead; ++piece) {
+    FetchOfD(run, ring + threadIdx.x % 32 * uint32_t{sizeof(uint4)} + piece * kBytesPerChunk, piece,
+             d);
+    d = NextOfD(run, d, piece + 1, shared.d_jump);
+  }
+}
+
 // Which vectors of a piece windows of the chunk and of the one before have changed, by sectors: bit
 // l of `changed` says whether window l of the chunk has.
 __device__ inline uint32_t ChangedVectors(uint32_t changed, uint32_t changed_before,
@@ -202,34 +231,25 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
   uint32_t* last = &shared.last[0][lane / 8];
   int ignored = 0;
 
-  // The lane's vector in a piece of D, from that in the piece before.
   const auto next_d = [&](std::byte* at, int32_t piece) {
-    at += kBytesPerChunk;
-    if (piece == run.d_jumps) at += shared.d_jump;
-    return at;
+    return NextOfD(run, at, piece, shared.d_jump);
   };
-  // After the last chunk a line is enough.
-  const int32_t fetched_pieces = run.chunks + (lane < kLineVectors ? 1 : 0);
-  const auto fetch_piece = [&](uint32_t place, int32_t piece) {
-    CopyAsync16If(piece < fetched_pieces, ring + place, d_ahead);
-    d_ahead = next_d(d_ahead, piece + 1);
-  };
-  // Copies the chunk `later` ones after the one that `kept` begins with, to which the pointers that
-  // are ahead point, and the piece after it; they move on.
-  const auto fetch = [&](uint32_t stage, uint32_t place, int32_t chunk, int later) {
+  // Copies V and scores of the chunk `later` ones after the one that `kept` begins with, to which
+  // scores_ahead points; it moves on.
+  const auto fetch = [&](uint32_t stage, int32_t chunk, int later) {
     const uint32_t bits = kept >> kBlocksPerChunk * later;
     const bool mine = bits & 1;
-    fetch_piece(place, chunk + 1);
     CopyAsync16If(mine, lane_stage.vector + stage, v + later * kBytesPerChunk);
     lane_stage.FetchScores(mine && chunk < run.whole, stage, scores_ahead);
     CommitCopies();
     scores_ahead += __popc(bits & 15) * int32_t{kScanBlock * sizeof(S)};
   };
   uint32_t place = lane * sizeof(uint4);  // of the lane's vector in the chunk's piece, in the ring
-  fetch_piece(place, 0);
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i)
-    fetch(i * sizeof(Stage<S>), place + (i + 1) * kBytesPerChunk, i, i);
+  for (int i = 0; i < kAhead; ++i) {
+    fetch(i * sizeof(Stage<S>), i, i);
+    d_ahead = next_d(d_ahead, i + 1);
+  }
 
   uint32_t now = 0;  // offset of the chunk's stage
   uint32_t changed_before = 0;
@@ -239,8 +259,9 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
   for (int32_t chunk = 0;; ++chunk) {
     __syncwarp();
     // Into the stage before: it is free again.
-    fetch(now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>),
-          (place - kBytesPerChunk) % kRingBytes, chunk + kAhead, kAhead);
+    d_ahead = next_d(d_ahead, chunk + kPieces - 1);
+    FetchOfD(run, ring + (place - kBytesPerChunk) % kRingBytes, chunk + kPieces - 1, d_ahead);
+    fetch(now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>), chunk + kAhead, kAhead);
     WaitForCopies<kAhead>();
     __syncwarp();
 
