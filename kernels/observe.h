@@ -20,6 +20,10 @@
 // blocks of each row by source. A row with Coverage::kKept whose list carries another stamp than
 // (epoch, generation, position, next_n), or leads outside the context, is skipped whole. Rows of
 // one launch must name different requests.
+//
+// A GPU looks rows, records and binding up while the kernel before this one on the stream ends:
+// they are written by copies, or by a kernel before that one. That kernel may still drop rows (make
+// them kPaddingRow).
 namespace spin::kernels {
 
 struct ObserveParams {

@@ -34,7 +34,7 @@ namespace spin::kernels::internal {
 namespace {
 
 constexpr int kThreads = 32;  // a run each: nothing waits for the slowest of several
-constexpr int kCtasPerSm = 24;
+constexpr int kCtasPerSm = 20;
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
 
 // What is done once for a row: counting, and dating the summaries.
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   std::byte* const v_page = page_at(v_unit);
   auto* const summary = reinterpret_cast<PageSummary*>(v_page + 2 * kBytesOfV);
   const int32_t half = first_block % 64 / 32 * 32;  // of the page's summary
-  uint16_t v_max = summary->v_max[half + lane];
+  FetchMaxima(&summary->v_max[half], shared);
   const int32_t first_place = first_block % 32;  // of the run's blocks in the word
   run.v = v_page + sizeof(uint16_t) * (first_slot % kPageSlots + lane * kSlotsPerLane);
 
@@ -139,6 +139,10 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   uint32_t rank = word.rank + __popc(word.kept & ((1u << first_place) - 1));
   while (static_cast<int32_t>(rank) + __popc(kept) > observed.blocks.max_blocks && kept != 0) {
     kept &= ~(0x80000000u >> __clz(kept));
+  }
+  if (lane == 0) {
+    shared.summary = summary;
+    shared.kept = kept;
   }
   const int group = lane / 8;  // the lane's block in each chunk
   rank += __popc(kept & ((1u << group) - 1));
@@ -166,12 +170,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   }
 
   __syncwarp();
-  const int32_t block = lane - first_place;
-  if (block >= 0 && block < blocks) {
-    reinterpret_cast<uint32_t*>(summary->blocks)[half + lane] =
-        SummaryOf(shared, block, kept >> block & 1, v_max);
-    summary->v_max[half + lane] = v_max;
-  }
+  StoreSummaries(shared, run.chunks, first_block);
   // Looked up again: registers are dear.
   if (ignored != 0) CountOn(BoundToCount(params).counters[layer].nonfinite_scores, ignored);
 }

@@ -158,6 +158,9 @@ struct RunShared {
   std::byte* d_start;  // the vector that the run's first window starts in
   std::byte* d_end;    // the one that its last window ends in, or null
   int32_t end_slot;    // of the context, from the run's first slot on
+  uint32_t kept;       // of the run's blocks: which were scored
+  PageSummary* summary;
+  uint16_t v_max[32];  // of the half page's blocks, before the run
 };
 
 // The run as one lane sees it.
@@ -340,20 +343,35 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
   }
 }
 
-// The summary (BlockSummary) of one of a run's blocks, from what its lanes left; `v_max` is of V
-// before the run.
+// Starts the copy of the maxima of V over half a page; they are there after the first chunk.
 template <typename S>
-__device__ uint32_t SummaryOf(const RunShared<S>& shared, int32_t block, bool scored,
-                              uint16_t& v_max) {
+__device__ inline void FetchMaxima(const uint16_t* from, RunShared<S>& shared) {
+  const int lane = threadIdx.x % 32;
+  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared.v_max));
+  CopyAsyncIf<4>(lane < 16, to + lane % 16 * 4, from + lane % 16 * 2);
+}
+
+// Leaves the summaries of the run's blocks, the first of which is `first_block`, from what its
+// lanes left. Whole warps.
+template <typename S>
+__device__ inline void StoreSummaries(const RunShared<S>& shared, int32_t chunks,
+                                      int32_t first_block) {
+  const int32_t lane = static_cast<int32_t>(threadIdx.x % 32);
+  const int32_t block = lane - first_block % 32;
+  const int32_t blocks = min(BlocksOf(shared.end_slot, kScanBlock), chunks * kBlocksPerChunk);
+  if (block < 0 || block >= blocks) return;
   const uint32_t* const lanes =
       &shared.maxima[block / kBlocksPerChunk][block % kBlocksPerChunk * 8];
   uint32_t best = lanes[0];
 #pragma unroll
   for (int i = 1; i < 8; ++i) best = MaxOf(best, lanes[i]);
-  if (scored) v_max = static_cast<uint16_t>(best);
+  const bool scored = shared.kept >> block & 1;
+  const auto v_max = static_cast<uint16_t>(scored ? best : shared.v_max[lane]);
   const uint32_t inner = MaxOf(v_max, best >> 16);
   const uint32_t last = (&shared.last[0][0])[block];
-  return __byte_perm(inner, last, 0x7610);
+  const int32_t place = first_block % 64 / 32 * 32 + lane;
+  reinterpret_cast<uint32_t*>(shared.summary->blocks)[place] = __byte_perm(inner, last, 0x7610);
+  shared.summary->v_max[place] = v_max;
 }
 
 }  // namespace spin::kernels::internal
