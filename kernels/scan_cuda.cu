@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   if (__any_sync(~0u, end_slot <= 0 || !has_pages)) return;
   ScanRun run;
   // The same for all lanes, and the compiler may know.
-  run.chunks = __reduce_min_sync(
-      ~0u, min(chunks_per_run, (end_slot + kSlotsPerChunk - 1) / kSlotsPerChunk));
+  run.chunks =
+      __reduce_min_sync(~0u, min(chunks_per_run, (end_slot + kSlotsPerChunk - 1) / kSlotsPerChunk));
   std::byte* const slab = p.state.slab + layer * LayerBytes(p.geometry);
   const auto page_at = [&](uint32_t unit) { return slab + uint64_t{unit} * kPageOffsetUnit; };
   constexpr int32_t kBytesOfV = kPageSlots * sizeof(uint16_t);
@@ -196,8 +196,8 @@ cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t strea
   const bool aligned = ((reinterpret_cast<uintptr_t>(p.scores.data) |
                          static_cast<uintptr_t>(elements * DtypeBytes(p.scores.dtype))) %
                         16) == 0;
-  return LaunchEarly(KernelFor(p.scores.dtype), grid, kThreads, 0, stream, p, draft,
-                     per_run, aligned);
+  return LaunchEarly(KernelFor(p.scores.dtype), grid, kThreads, 0, stream, p, draft, per_run,
+                     aligned);
 }
 
 cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }

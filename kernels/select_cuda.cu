@@ -117,9 +117,11 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const Row row = p.rows[index];
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
   if (row.request == kPaddingRow) {
-    if (!compact.kept_table) return;
+    // Also if there is nothing to do: the launch must not end before the one before it.
     internal::WaitForKernelBefore();
-    internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+    if (compact.kept_table) {
+      internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+    }
     return;
   }
   const RequestRecord& record = p.state.records[row.request];
@@ -302,7 +304,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     to.Finish<kThreads>(choice.keep);
   } else {
     write_list([](int32_t, int32_t, int32_t) {});
-    if (compact.kept_table) internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+    if (compact.kept_table)
+      internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
   }
   if (threadIdx.x == 0) {
     header.count = choice.keep;

@@ -47,8 +47,7 @@ class CompactedRow {
     }
     const auto draft = static_cast<int32_t>(threadIdx.x);
     if (draft < params_.next_n_stride) {
-      const int64_t slots =
-          VisibleSlots(row_.position + draft, params_.geometry.tokens_per_slot);
+      const int64_t slots = VisibleSlots(row_.position + draft, params_.geometry.tokens_per_slot);
       const int64_t dropped = int64_t{context_ - count} * params_.geometry.block;
       slots_[draft] =
           draft < static_cast<int32_t>(row_.next_n) ? static_cast<int32_t>(slots - dropped) : 0;

@@ -22,8 +22,8 @@ template <int kThreads>
 struct LargestShared {
   uint32_t histogram[kBins];
   uint32_t sums[kThreads / 32];  // of the bins of each warp
-  uint32_t low;   // UINT32_MAX until FindThreshold
-  uint32_t high;  // 0 until then
+  uint32_t low;                  // UINT32_MAX until FindThreshold
+  uint32_t high;                 // 0 until then
   uint32_t bin;
   uint32_t rest;
 };
@@ -104,9 +104,9 @@ __device__ inline void FindBin(LargestShared<kThreads>& shared, uint32_t k) {
   __syncthreads();
 }
 
-// The k-th largest key if it is one of the 2046 around `near`: one level then, whatever the range of
-// the keys. Says whether it was found; if not, `shared` is ready for FindThreshold. `each` and k as
-// there.
+// The k-th largest key if it is one of the 2046 around `near`: one level then, whatever the range
+// of the keys. Says whether it was found; if not, `shared` is ready for FindThreshold. `each` and k
+// as there.
 template <int kThreads, typename Each>
 __device__ inline bool FindNear(LargestShared<kThreads>& shared, uint32_t k, uint32_t near,
                                 const Each& each, Threshold& found) {
