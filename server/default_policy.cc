@@ -47,4 +47,10 @@ absl::StatusOr<DefaultPolicy::Changed> DefaultPolicy::Change(const v1::Policy& c
   return Changed{policy_, ++epoch_};
 }
 
+void DefaultPolicy::Describe(v1::ListSessionsResponse* response) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  *response->mutable_default_policy() = ToProto(policy_);
+  response->set_default_policy_epoch(epoch_);
+}
+
 }  // namespace spin::server

@@ -36,6 +36,9 @@ class DefaultPolicy {
   // Applies a checked change. INVALID_FIELD if it does not go together with what is there.
   absl::StatusOr<Changed> Change(const v1::Policy& change) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  // Says what it is.
+  void Describe(v1::ListSessionsResponse* response) const ABSL_LOCKS_EXCLUDED(mutex_);
+
  private:
   mutable absl::Mutex mutex_;
   Policy policy_ ABSL_GUARDED_BY(mutex_);

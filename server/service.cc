@@ -205,6 +205,7 @@ grpc::ServerUnaryReactor* SpinService::ListSessions(grpc::CallbackServerContext*
   if (status.ok()) {
     for (const auto& session : parts_.sessions->All()) *response->add_sessions() = session->Info();
     *response->mutable_server() = parts_.server_info();
+    default_policy_.Describe(response);
   }
   call.Answer(status);
   return call.reactor();

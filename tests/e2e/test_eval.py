@@ -173,6 +173,7 @@ def test_what_is_read_is_not_written_nor_read_twice(spinctl, small_trace, tmp_pa
     assert "is a symbolic link" in spinctl.refusal(*tune, "--out", link)
     assert "is not a regular file" in spinctl.refusal(*tune, "--out", "/dev/null")
     assert "is the same file as" in spinctl.refusal("tune", trace, link, *tune[2:])
+    assert "is the same file as" in spinctl.refusal("eval", trace, link, "--topk", 128)
     assert "is read from, too" in spinctl.refusal("eval", trace, "--topk", 128, "--report", trace)
     policy = tmp_path / "policy.json"
     policy.write_text(json.dumps({"format": "spin-policy", "version": 1, "policy": {"sparsity": 0.4}}))

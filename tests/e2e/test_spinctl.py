@@ -101,7 +101,11 @@ class TestPolicy:
         assert entry["policy"].keys() == POLICY_KEYS
 
     def test_of_all_is_that_of_later_sessions_too(self, ask, engine, start_engine, spind):
-        assert ask("policy", "set", "--all", "--audit-every", "7")["sessions_changed"] == 1
+        before = ask("policy", "get")["default"]
+        assert before["policy"].keys() == POLICY_KEYS and before["policy_epoch"] == 1
+        changed = ask("policy", "set", "--all", "--audit-every", "7")
+        assert changed["sessions_changed"] == 1
+        assert ask("policy", "get")["default"] == {"policy": {**before["policy"], "audit_every": 7}, "policy_epoch": 2}
         start_engine(spind, model_name="later").ready()
         policies = {session["model_name"]: session["policy"] for session in ask("sessions")["sessions"]}
         assert policies["m"]["audit_every"] == 7 and policies["m"]["sparsity"] == 0.4

@@ -19,6 +19,7 @@
 #include "client/cli/eval/eval_flags.h"
 #include "client/cli/eval/report.h"
 #include "client/cli/interrupt.h"
+#include "client/cli/same_file.h"
 #include "client/cli/score_check.h"
 #include "client/cli/terminal/progress.h"
 #include "client/cli/write_file.h"
@@ -115,6 +116,7 @@ absl::Status CheckEvalFlags(const EvalFlags& flags) {
     return absl::InvalidArgumentError(
         "--policy: has neither sparsity nor layer_sparsity; there is no budget to evaluate");
   }
+  if (absl::Status status = CheckDistinctTraces(flags.traces); !status.ok()) return status;
   if (flags.report.empty()) return absl::OkStatus();
   std::vector<std::string> inputs = flags.traces;
   inputs.push_back(flags.policy_path);

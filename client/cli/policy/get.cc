@@ -40,32 +40,36 @@ Json EntryJson(const v1::SessionInfo& session) {
           {"policy_reason", session.policy_reason()}};
 }
 
-absl::StatusOr<std::vector<v1::SessionInfo>> Chosen(const Connection& connection,
-                                                    const std::string& id) {
-  if (!id.empty()) {
-    absl::StatusOr<v1::SessionInfo> one = FindSession(connection, "--session", id);
-    if (!one.ok()) return one.status();
-    return std::vector<v1::SessionInfo>{*std::move(one)};
+// Of one session, or of all of them and of those to come.
+absl::StatusOr<v1::ListSessionsResponse> Chosen(const Connection& connection,
+                                                const std::string& id) {
+  if (id.empty()) {
+    return connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
   }
-  const auto list =
-      connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
-  if (!list.ok()) return list.status();
-  return std::vector<v1::SessionInfo>(list->sessions().begin(), list->sessions().end());
+  absl::StatusOr<v1::SessionInfo> one = FindSession(connection, "--session", id);
+  if (!one.ok()) return one.status();
+  v1::ListSessionsResponse out;
+  *out.add_sessions() = *std::move(one);
+  return out;
 }
 
 absl::Status RunGet(const GetFlags& flags) {
   const Connection connection(SocketOrDefault(flags.common.socket));
-  const auto sessions = Chosen(connection, flags.session);
-  if (!sessions.ok()) return sessions.status();
-  Json list = Json::array();
+  const auto chosen = Chosen(connection, flags.session);
+  if (!chosen.ok()) return chosen.status();
+  Json out = {{"sessions", Json::array()}};
   Table table = PolicyTable();
-  for (const v1::SessionInfo& session : *sessions) {
-    list.push_back(EntryJson(session));
+  if (chosen->has_default_policy()) {
+    out["default"] = {{"policy", PolicyJson(chosen->default_policy())},
+                      {"policy_epoch", chosen->default_policy_epoch()}};
+    table.AddRow(PolicyRow("(default)", chosen->default_policy(), chosen->default_policy_epoch()));
+  }
+  for (const v1::SessionInfo& session : chosen->sessions()) {
+    out["sessions"].push_back(EntryJson(session));
     table.AddRow(
         PolicyRow(FormatId(session.session_id()), session.policy(), session.policy_epoch()));
   }
-  if (flags.common.json) return Print(Dump({{"sessions", std::move(list)}}));
-  if (sessions->empty()) return Print("no open session\n");
+  if (flags.common.json) return Print(Dump(out));
   return Print(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)));
 }
 
@@ -73,7 +77,8 @@ absl::Status RunGet(const GetFlags& flags) {
 
 void AddPolicyGetCommand(CLI::App* policy, Action* action) {
   const auto flags = std::make_shared<GetFlags>();
-  CLI::App* command = policy->add_subcommand("get", "The policy of all sessions, or of one");
+  CLI::App* command = policy->add_subcommand(
+      "get", "The policy of new sessions and of all that are open, or of one");
   command->footer(kFooter);
   command->add_option("--session", flags->session, "Only this one")->type_name("ID");
   AddSocketFlag(command, &flags->common);

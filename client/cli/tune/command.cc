@@ -43,18 +43,6 @@ Examples:
   spinctl tune chat.safetensors code.safetensors --topk 2048 --target-miss 0.01 --out policy.json
   spinctl tune chat.safetensors --topk 2048 --target-sparsity 0.6 --uniform --out policy.json)";
 
-// A trace that is there twice would weigh double, and be replayed with budgets learnt from itself.
-absl::Status CheckDistinct(const std::vector<std::string>& paths) {
-  for (size_t i = 0; i < paths.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (!SameFile(paths[i], paths[j])) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("TRACE: ", paths[i], " is the same file as ", paths[j], ", given before"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<trace::Trace>> Load(const TuneFlags& flags) {
   std::vector<trace::Trace> traces;
   for (const std::string& path : flags.traces) {
@@ -112,7 +100,7 @@ absl::Status RunTune(const TuneFlags& flags) {
     return absl::InvalidArgumentError(
         "--target-miss: 0 is not in (0, 1); to miss nothing, keep all");
   }
-  absl::Status status = CheckDistinct(flags.traces);
+  absl::Status status = CheckDistinctTraces(flags.traces);
   if (status.ok() && !flags.out.empty()) status = CheckOutput(flags.out, flags.traces);
   if (!status.ok()) return status;
   const auto traces = Load(flags);
