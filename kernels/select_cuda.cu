@@ -20,10 +20,11 @@
 // both, and where rows are many few warps for each:
 //
 //   draws, pages | keys | histogram | threshold | ties | choose, histogram of draws | threshold |
-//   counts | list
+//   counts | list, table
 //
 // What comes before the first bar does not depend on the kernel before this one, and runs while
-// that one ends.
+// that one ends. The threshold is looked for near that of the list before first: then keys need no
+// range, and one histogram is enough.
 namespace spin::kernels {
 namespace {
 
