@@ -84,6 +84,7 @@ struct SelectShared {
   uint32_t draw_ties[kWarps];
   uint32_t sure[kWarps];
   Choice choice;
+  uint32_t cut_before;  // the list's, before
 };
 
 // The sum over the warps before this one, after a barrier.
@@ -136,9 +137,15 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 
   internal::Prepare(shared.scores);
   internal::Prepare(shared.draws);
+  ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   if (warp == 0) {
+    // May change under our hands. It is a guess anyway, as long as all threads have the same.
+    const uint32_t cut_before = header.cut;
     const Choice made = ChoiceFor(p, row, layer);
-    if (lane == 0) shared.choice = made;
+    if (lane == 0) {
+      shared.choice = made;
+      shared.cut_before = cut_before;
+    }
   }
   __syncthreads();
   const Choice choice = shared.choice;
@@ -158,8 +165,6 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
   internal::SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0,
                                     tiles, choice.extent.blocks);
-  ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
-  const uint32_t cut_before = header.cut;  // may change under our hands: it is a guess anyway
   internal::WaitForKernelBefore();
   // Nobody may take the list while it changes.
   if (threadIdx.x == 0) header.stamp.generation = 0;
@@ -220,7 +225,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     const auto each = [&](const auto& use) {
       keys.ForEach(tiles, [&](int, uint32_t key) { use(key); });
     };
-    if (!served || !internal::FindNear(shared.scores, choice.best, cut_before, each, last)) {
+    if (!served || !internal::FindNear(shared.scores, choice.best, shared.cut_before, each, last)) {
       last = internal::FindThreshold(shared.scores, choice.best, low, high, each);
     }
   }
