@@ -67,7 +67,7 @@ struct RemapParams {
   int32_t next_n_stride;  // verifier rows of a row in topk
   int32_t topk_stride;    // entries per verifier row
   int32_t* topk;  // in/out [geometry.layers][row_count][next_n_stride][topk_stride]: compacted
-                  // index to slot; negative entries (padding) stay as they are
+                  // index to slot; entries stay as they are if negative (padding) or past the table
 };
 
 void RemapCpu(const RemapParams& params);

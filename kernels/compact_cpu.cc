@@ -70,7 +70,8 @@ void RemapRow(const RemapParams& p, const Row& row, int32_t layer, int32_t r) {
   const int32_t* kept = p.kept_blocks + at * p.table_stride;
   int32_t* topk = p.topk + at * p.next_n_stride * p.topk_stride;
   for (int64_t k = 0; k < int64_t{row.next_n} * p.topk_stride; ++k) {
-    if (topk[k] >= 0) topk[k] = kept[topk[k] / block] * block + topk[k] % block;
+    if (topk[k] < 0 || topk[k] / block >= p.table_stride) continue;
+    topk[k] = kept[topk[k] / block] * block + topk[k] % block;
   }
 }
 

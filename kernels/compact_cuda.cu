@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kRemapThreads)
   for (int64_t k = int64_t{blockIdx.x} * kRemapThreads + threadIdx.x; k < entries;
        k += kRemapCtas * kRemapThreads) {
     const int32_t index = topk[k];
-    if (index >= 0) topk[k] = kept[index / block] * block + index % block;
+    if (index < 0 || index / block >= p.table_stride) continue;
+    topk[k] = kept[index / block] * block + index % block;
   }
 }
 

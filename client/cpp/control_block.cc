@@ -3,11 +3,15 @@
 
 #include "client/cpp/control_block.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace spin::internal {
 namespace {
+
+constexpr kernels::Row kNoRow = {.request = kernels::kPaddingRow};
+constexpr kernels::ScoredRow kNoScores = {.request = kernels::kPaddingRow};
 
 constexpr int64_t Aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
@@ -32,7 +36,8 @@ int64_t ControlBlock::BytesFor(int max_rows) {
          2 * Aligned(max_rows * int64_t{sizeof(kernels::ScoredRow)});
 }
 
-absl::StatusOr<ControlBlock> ControlBlock::Create(kernels::Device* device, int max_rows) {
+absl::StatusOr<ControlBlock> ControlBlock::Create(kernels::Device* device, int max_rows,
+                                                  kernels::Stream stream) {
   ControlBlock block;
   block.device_ = device;
   block.max_rows_ = max_rows;
@@ -50,7 +55,21 @@ absl::StatusOr<ControlBlock> ControlBlock::Create(kernels::Device* device, int m
   }
   std::memset(block.host_memory_.get(), 0, static_cast<size_t>(kCopies * block.bytes_));
   block.on_device_ = PartsAt(block.device_memory_.get(), max_rows);
+  block.DropRows(PartsAt(block.host_memory_.get(), max_rows));
+  if (absl::Status status = block.Send(stream); !status.ok()) return status;
   return block;
+}
+
+void ControlBlock::DropRows(const Parts& parts) const {
+  std::fill_n(parts.rows, max_rows_, kNoRow);
+  std::fill_n(parts.listed, max_rows_, kNoRow);
+  DropEndRows(parts);
+}
+
+void ControlBlock::DropEndRows(const Parts& parts) const {
+  std::fill_n(parts.scored, max_rows_, kNoScores);
+  std::fill_n(parts.audited, max_rows_, kNoScores);
+  std::fill_n(parts.next, max_rows_, kNoRow);
 }
 
 absl::StatusOr<ControlBlock::Parts> ControlBlock::Edit(kernels::Stream stream) {

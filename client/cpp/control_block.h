@@ -32,7 +32,14 @@ class ControlBlock {
     kernels::Row* next;  // whose lists Select makes
   };
 
-  static absl::StatusOr<ControlBlock> Create(kernels::Device* device, int max_rows);
+  // Without rows, once the stream has passed: an engine may warm its launches up before it has any.
+  static absl::StatusOr<ControlBlock> Create(kernels::Device* device, int max_rows,
+                                             kernels::Stream stream);
+
+  // Takes rows out of contents that are edited, all of them or those of the step's end: launches
+  // then find nothing to do.
+  void DropRows(const Parts& parts) const;
+  void DropEndRows(const Parts& parts) const;
 
   // What the launches are told.
   const Parts& on_device() const { return on_device_; }

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "client/cpp/bad_argument.h"
 #include "client/cpp/device_loop_impl.h"
 
 namespace spin {
@@ -16,6 +17,7 @@ kernels::Stream On(void* stream) { return {stream}; }
 
 absl::StatusOr<std::unique_ptr<DeviceLoop>> DeviceLoop::Create(Session* session,
                                                                const DeviceBuffers& buffers) {
+  if (session == nullptr) return internal::BadArgument("session", "is null");
   auto impl = internal::DeviceLoopImpl::Create(session->impl_.get(), buffers);
   if (!impl.ok()) return impl.status();
   return std::unique_ptr<DeviceLoop>(new DeviceLoop(*std::move(impl)));

@@ -15,9 +15,6 @@
 namespace spin::internal {
 namespace {
 
-constexpr kernels::ScoredRow kNoScores = {.request = kernels::kPaddingRow};
-constexpr kernels::Row kNoRow = {.request = kernels::kPaddingRow};
-
 dataplane::SessionShape ShapeOf(const SessionOptions& options) {
   return {.geometry = {.layers = options.model.layers,
                        .block = options.model.block_slots,
@@ -78,7 +75,7 @@ absl::StatusOr<std::unique_ptr<DeviceLoopImpl>> DeviceLoopImpl::Create(
   auto local = DeviceOf(options.device_uuid.empty() ? kernels::kCpuUuid : options.device_uuid);
   if (!local.ok()) return local.status();
   kernels::Device& device = *(*local)->device;
-  auto control = ControlBlock::Create(&device, options.max_requests);
+  auto control = ControlBlock::Create(&device, options.max_requests, (*local)->stream);
   if (!control.ok()) return control.status();
   auto in_flight = InFlight::Create(&device);
   if (!in_flight.ok()) return in_flight.status();
@@ -132,12 +129,13 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
 DeviceLoopImpl::~DeviceLoopImpl() { session_->link().SetHousekeeping(nullptr); }
 
 absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
-  if (static_cast<int>(rows.size()) > shape_.max_requests) {
-    return BadArgument(
-        "rows", absl::StrCat(rows.size(), " are more than max_requests, ", shape_.max_requests));
-  }
   if (step_.active) {
     if (absl::Status status = Abandon(stream); !status.ok()) return status;
+  }
+  if (static_cast<int>(rows.size()) > shape_.max_requests) {
+    return Refuse(BadArgument("rows", absl::StrCat(rows.size(), " are more than max_requests, ",
+                                                   shape_.max_requests)),
+                  stream);
   }
   CountUnserved();
   auto current = session_->in_owner_process() ? session_->link().current() : nullptr;
@@ -149,9 +147,10 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     if (row.blocks == 0 || rows[r].next_n != static_cast<int>(row.next_n)) {
-      Finish();
-      return BadArgument(absl::StrCat("rows[", r, "]"),
-                         "position or next_n is out of the range that the session was created for");
+      return Refuse(
+          BadArgument(absl::StrCat("rows[", r, "]"),
+                      "position or next_n is out of the range that the session was created for"),
+          stream);
     }
     session_->counts().CountRow(row.reason);
   }
@@ -162,15 +161,10 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   *to->binding = BindingOf(step_);
   if (sidecar_ == nullptr) to->binding->staging = nullptr;
   if (step_.policy != nullptr) *to->policy = step_.policy->kernels;
+  control_.DropRows(*to);
   WriteRows(*to);
-  if (has_drafts() && sidecar_ == nullptr) {
-    // Nothing is observed until the verdict is known.
-    std::fill_n(to->scored, shape_.max_requests, kNoScores);
-    std::fill_n(to->audited, shape_.max_requests, kNoScores);
-    std::fill_n(to->next, shape_.max_requests, kNoRow);
-  } else {
-    WriteScored(*to);
-  }
+  // With drafts nothing is observed until the verdict is known.
+  if (!has_drafts() || sidecar_ != nullptr) WriteScored(*to);
   absl::Status status = control_.Send(stream);
   if (status.ok() && sidecar_ != nullptr && step_.session != nullptr) {
     status = sidecar_->Expect(*step_.session, control_.on_device().binding, stream);
@@ -181,10 +175,7 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
 // Rows whose lists are compacted; all others keep all blocks, or have no slots. And rows whose
 // lists are there to be made: these and the audited ones.
 void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
-  for (int r = 0; r < shape_.max_requests; ++r) {
-    to.rows[r] = kNoRow;
-    to.listed[r] = kNoRow;
-    if (r >= step_.row_count) continue;
+  for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     to.rows[r].next_n = row.next_n;
     to.rows[r].position = row.position;
@@ -201,9 +192,7 @@ void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
 void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
   step_.audited.clear();
   planner_.PlanNext(step_);
-  std::fill_n(to.scored, shape_.max_requests, kNoScores);
-  std::fill_n(to.audited, shape_.max_requests, kNoScores);
-  std::fill_n(to.next, shape_.max_requests, kNoRow);
+  control_.DropEndRows(to);
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
     if (!row.observe) continue;
@@ -219,6 +208,23 @@ void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
     step_.audited.push_back(to.scored[r]);
   }
   for (size_t i = 0; i < step_.next.size(); ++i) to.next[i] = step_.next[i];
+}
+
+// The launches of a step that is refused must not find the rows of the one before.
+absl::Status DeviceLoopImpl::Refuse(absl::Status why, kernels::Stream stream) {
+  Finish();
+  auto to = control_.Edit(stream);
+  if (!to.ok()) return why;
+  control_.DropRows(*to);
+  (void)control_.Send(stream);
+  return why;
+}
+
+bool DeviceLoopImpl::audit_due() const {
+  if (!step_.active || sidecar_ != nullptr) return false;
+  const auto rows = absl::MakeConstSpan(step_.rows).first(step_.row_count);
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const StepRowState& row) { return row.reason == Reason::kAudit; });
 }
 
 RowPlan DeviceLoopImpl::plan(int row) const {

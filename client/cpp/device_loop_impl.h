@@ -25,7 +25,7 @@ class DeviceLoopImpl {
 
   absl::Status BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream);
   RowPlan plan(int row) const;
-  bool audit_due() const { return !step_.audited.empty(); }
+  bool audit_due() const;
   absl::Status Accept(const EndOptions& verdict, kernels::Stream stream);
   absl::Status EndStep(kernels::Stream stream);
 
@@ -55,6 +55,7 @@ class DeviceLoopImpl {
   void WriteScored(const ControlBlock::Parts& to);
   absl::StatusOr<bool> Observed(kernels::Stream stream);
   absl::Status Abandon(kernels::Stream stream);
+  absl::Status Refuse(absl::Status why, kernels::Stream stream);
   void Finish();
   kernels::ListTable BoundLists() const;
   int64_t SelectWorkspaceBytes() const;

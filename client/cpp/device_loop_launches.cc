@@ -43,6 +43,9 @@ absl::Status DeviceLoopImpl::CheckLaunch(Layers layers, const DeviceScores& scor
   absl::Status status = CheckRows(rows);
   status.Update(CheckLayers(layers));
   if (scores.data == nullptr) status.Update(BadArgument("scores.data", "is null"));
+  if (scores.type != ElementType::kFloat32 && scores.type != ElementType::kBFloat16) {
+    status.Update(BadArgument("scores.type", "is neither kFloat32 nor kBFloat16"));
+  }
   if (scores.layer_stride < 0 || scores.row_stride < 0 || scores.draft_stride < 0) {
     status.Update(BadArgument("scores", "a stride is negative"));
   }

@@ -21,6 +21,7 @@ DeviceEngine::DeviceEngine(EngineBackend* backend, Session* session, const Sessi
                            ListsMade lists_made)
     : backend_(backend),
       lists_made_(lists_made),
+      executor_(options.executor),
       model_(options.model),
       rows_(options.max_requests),
       next_n_(options.max_next_n),
@@ -134,6 +135,8 @@ void DeviceEngine::Begin(const std::vector<StepRow>& rows) {
   for (size_t r = 0; r < rows.size(); ++r) {
     reasons_.push_back(loop_->plan(static_cast<int>(r)).reason);
   }
+  const bool audited = std::count(reasons_.begin(), reasons_.end(), Reason::kAudit) > 0;
+  EXPECT_EQ(loop_->audit_due(), audited && executor_ == Executor::kInline);
 }
 
 void DeviceEngine::Replay() { score_(); }

@@ -73,6 +73,7 @@ class DeviceEngine {
 
   EngineBackend* const backend_;
   const ListsMade lists_made_;
+  const Executor executor_;
   const Model model_;
   const int rows_;
   const int next_n_;

@@ -252,6 +252,36 @@ TEST_P(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
   }
 }
 
+// As engines warm their launches up before they capture them.
+TEST_P(DeviceLoopTest, LaunchesBeforeTheFirstStepDoNothing) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine = EngineOf(session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  const StepRow row = {&request, 4000};
+  engine.Replay();
+  EXPECT_TRUE(engine.loop().Select(1, backend_->stream()).ok());
+  EXPECT_THAT(engine.TakeLists({row}), Each(ElementsAre(::testing::IsEmpty())));
+  engine.RunStep({row});
+  EXPECT_THAT(engine.RunStep({{&request, 4001}}), Each(ElementsAre(::testing::SizeIs(32))));
+}
+
+TEST_P(DeviceLoopTest, RefusedStepHasNoRows) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine = EngineOf(session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  engine.RunStep({{&request, 4000}});
+  engine.RunStep({{&request, 4001}});
+  EXPECT_FALSE(engine.loop().BeginStep({{&request, kMaxSlots}}, backend_->stream()).ok());
+  engine.Replay();
+  EXPECT_THAT(engine.TakeLists({{&request, 4002}}), Each(ElementsAre(::testing::IsEmpty())));
+  engine.RunStep({{&request, 4002}});
+  EXPECT_THAT(engine.RunStep({{&request, 4003}}), Each(ElementsAre(::testing::SizeIs(32))));
+}
+
 TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();
@@ -262,6 +292,9 @@ TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   Request request = session->OpenRequest("a", 5000);
   const auto said = [](const absl::Status& status) { return std::string(status.message()); };
   EXPECT_THAT(said(DeviceLoop::Create(session.get(), {}).status()), HasSubstr("block_table"));
+  EXPECT_THAT(said(DeviceLoop::Create(nullptr, {}).status()), HasSubstr("session"));
+  EXPECT_THAT(said(loop.Observe({0, 1}, {.data = &request, .type = ElementType{7}}, 1, stream)),
+              HasSubstr("scores.type"));
   EXPECT_THAT(said(loop.BeginStep({{&request, kMaxSlots}}, stream)), HasSubstr("rows[0]"));
   EXPECT_THAT(said(loop.BeginStep({{&request, 10, 2}}, stream)), HasSubstr("rows[0]"));
   EXPECT_THAT(said(loop.BeginStep(std::vector<StepRow>(5), stream)), HasSubstr("max_requests"));

@@ -194,13 +194,13 @@ TEST_P(CompactTest, RemapTurnsCompactedIndicesIntoSlots) {
   TestSession session(device_, {.geometry = kSmall});
   session.Open(0, 100);
   session.SelectFrom({1, 5, 2, 4, 3, 0}, RowAt(90, 2), Skip(0.7));  // keeps 1, 3 and 5
-  std::vector<int32_t> topk(kMaxNextN * 3, kUntouched);
-  std::copy_n(std::vector<int32_t>{0, 17, 42, 15, 16, -1}.begin(), 6, topk.begin());
+  std::vector<int32_t> topk = {0, 17, 42, 15, 16, -1, 6 * 16, INT32_MAX};
+  topk.resize(kMaxNextN * 4);
   const Compacted out = Compact(session, {RowAt(90, 2)}, std::vector<int32_t>(6));
-  std::vector<int32_t> slots = Remap(out, session, {RowAt(90, 2)}, 3, topk);
-  EXPECT_THAT(slots[5], -1);
-  slots.resize(5);
-  EXPECT_THAT(slots, ElementsAre(16, 49, 90, 31, 48));
+  std::vector<int32_t> slots = Remap(out, session, {RowAt(90, 2)}, 4, topk);
+  slots.resize(8);
+  // Those that no block stands for stay.
+  EXPECT_THAT(slots, ElementsAre(16, 49, 90, 31, 48, -1, 6 * 16, INT32_MAX));
 }
 
 // What an engine relies on: gather through the compacted table, take positions, map them back.

@@ -50,6 +50,8 @@ struct DeviceBuffers {
   int32_t* kept_table = nullptr;         // out [L][R][T] the same, of kept blocks only
   int32_t* kept_slots = nullptr;         // out [L][R][D] slots to score; 0 past next_n
   int32_t* kept_blocks = nullptr;        // out [L][R][T] logical kept blocks; null: no Remap
+  // A row keeps ceil(its last kept_slots / block_slots) blocks; entries after those are left as
+  // they were. All blocks are those of (position + next_n) / tokens_per_slot slots, rounded down.
 };
 
 struct Layers {
@@ -86,11 +88,13 @@ class DeviceLoop {
   ~DeviceLoop();
 
   // Starts a step: decides about each row and enqueues the decisions. Rows of a launch past those
-  // given here have no slots. At most max_requests rows, each naming another request.
+  // given here have no slots: kept_slots 0, and nothing else is done. So have all rows before the
+  // first step, where an engine may warm its launches up, and those of a step that was refused. At
+  // most max_requests rows, each naming another request.
   absl::Status BeginStep(absl::Span<const StepRow> rows, void* stream);
   RowPlan plan(int row) const;
-  // Whether Audit has something to do in this step. An engine may leave it out of its graphs and
-  // launch it by itself in these steps.
+  // Whether Audit has something to do in this step, from BeginStep to EndStep. An engine may leave
+  // it out of its graphs and launch it by itself in these steps.
   bool audit_due() const;
 
   // With drafts (max_next_n > 1), after the verdict and before Observe and Select of this step or,
@@ -112,7 +116,7 @@ class DeviceLoop {
   // scores of the step.
   absl::Status Compact(int rows, void* stream);
   // Turns positions in the compacted rows of one layer into slots: topk is [R][D][topk_stride];
-  // negative entries stay.
+  // negative entries stay, and so do those past the table.
   absl::Status Remap(int layer, int32_t* topk, int32_t topk_stride, int rows, void* stream);
   // Sidecar executor: copies the scores that Compact has asked for to spind. Before EndStep.
   absl::Status Stage(Layers layers, const DeviceScores& scores, int rows, void* stream);
