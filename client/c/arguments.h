@@ -23,6 +23,16 @@ namespace spin::c_abi {
 
 absl::Status Bad(absl::string_view field, absl::string_view message);
 
+// The field `reserved` of parameters that have one.
+template <typename Params>
+auto ReservedOf(const Params& params, int) -> decltype(params.reserved) {
+  return params.reserved;
+}
+template <typename Params>
+uint32_t ReservedOf(const Params&, long) {  // a worse match, for those that have none
+  return 0;
+}
+
 // A copy of the caller's parameters, with the fields that its header did not have as 0.
 // `first_size` is the size that the struct had in the first header of this major version.
 template <typename Params>
@@ -37,6 +47,7 @@ absl::StatusOr<Params> Taken(absl::string_view name, const Params* given, size_t
   }
   Params out = {};
   std::memcpy(&out, given, size);
+  if (ReservedOf(out, 0) != 0) return Bad(absl::StrCat(name, ".reserved"), "is not 0");
   return out;
 }
 

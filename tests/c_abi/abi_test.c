@@ -138,6 +138,7 @@ static void launches_name_what_is_wrong(void) {
   } while (0)
   EXPECT_BAD(params.struct_size += 8, "struct_size");
   EXPECT_BAD(params.struct_size -= 8, "struct_size");
+  EXPECT_BAD(params.reserved = 1, "reserved");
   EXPECT_BAD(params.rows = NULL, "rows");
   EXPECT_BAD(params.policy = NULL, "policy");
   EXPECT_BAD(params.workspace = NULL, "workspace");

@@ -267,7 +267,9 @@ typedef struct spin_remap_params {
 } spin_remap_params;
 SPIN_API spin_code spin_remap(spin_device* device, const spin_remap_params* params, void* stream);
 
-/* Scores that came back enter the state. Rows of one launch name different requests. */
+/* Scores that came back enter the state. Rows of one launch name different requests. On a GPU it
+ * looks rows, records and binding up while the kernel before it on the stream ends: write them by
+ * copies, or by a kernel before that one. */
 typedef struct spin_observe_params {
   uint32_t struct_size;
   int32_t max_next_n; /* at least next_n of every row */
