@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
-#include "kernels/budget.h"
 #include "kernels/cuda_launch.h"
 #include "kernels/exploration.h"
+#include "kernels/internal/cuda_choice.cuh"
 #include "kernels/internal/cuda_compact.cuh"
 #include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_largest.cuh"
@@ -49,32 +49,6 @@ __host__ __device__ constexpr int64_t KeyBytes(int32_t max_blocks) {
   return RoundedUp(max_blocks) * int64_t{sizeof(uint32_t)} + DrawBytes(max_blocks);
 }
 
-// Blocks the choice is free about, and how many of them are chosen how.
-struct Choice {
-  RowExtent extent;
-  int32_t first_free;
-  int32_t end_free;
-  int32_t keep;
-  uint32_t best;
-  uint32_t explored;
-};
-
-__device__ Choice ChoiceFor(const SelectParams& p, const Row& row, int32_t layer) {
-  const Geometry& g = p.geometry;
-  const RowExtent extent = ExtentOf(row.position, row.next_n, g);
-  const BlockBudget budget =
-      BudgetOf(extent, row.next_n, g.topk, g.block, p.policy->sparsity[layer],
-               p.policy->exploration, p.policy->pin_first_block != 0);
-  Choice choice;
-  choice.extent = extent;
-  choice.first_free = budget.pinned - extent.tail_blocks;
-  choice.end_free = extent.blocks - extent.tail_blocks;
-  choice.keep = budget.keep;
-  choice.best = static_cast<uint32_t>(budget.keep - budget.pinned - budget.explored);
-  choice.explored = static_cast<uint32_t>(budget.explored);
-  return choice;
-}
-
 template <int kThreads>
 struct SelectShared {
   static constexpr int kWarps = kThreads / 32;
@@ -83,7 +57,7 @@ struct SelectShared {
   uint32_t ties[kWarps];
   uint32_t draw_ties[kWarps];
   uint32_t sure[kWarps];
-  Choice choice;
+  internal::Choice choice;
   uint32_t cut_before;  // the list's, before
 };
 
@@ -141,14 +115,14 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   if (warp == 0) {
     // May change under our hands. It is a guess anyway, as long as all threads have the same.
     const uint32_t cut_before = header.cut;
-    const Choice made = ChoiceFor(p, row, layer);
+    const internal::Choice made = internal::ChoiceFor(p, row, layer);
     if (lane == 0) {
       shared.choice = made;
       shared.cut_before = cut_before;
     }
   }
   __syncthreads();
-  const Choice choice = shared.choice;
+  const internal::Choice choice = shared.choice;
   const internal::Tiles tiles = internal::TilesOf<kWarps>(choice.extent.blocks);
   const int32_t groups = choice.explored > 0 ? (choice.extent.blocks + 7) / 8 : 0;
   for (int32_t group = threadIdx.x; group < groups; group += kThreads) {
