@@ -13,8 +13,9 @@ gpu_step_bench, `cold` flushes it besides. `floor` is (10 keep + 2) bytes * slot
 bandwidth of the same run (observe and select, bf16 state, fp32 scores).
 
 Before it times anything it checks, with next_n 1 and 2: kept scores and top-K are those of the full scan bit by bit,
-lists that keep all blocks change nothing, and one launch makes the lists and tables of two. Needs a GPU, PyTorch, DeepGEMM (`deep_gemm`, also as bundled in vLLM)
-and libspin_kernels.so (SPIN_KERNELS_LIBRARY); where one is missing it says so and ends well: nothing was measured.
+lists that keep all blocks change nothing, and one launch makes the lists and tables of two. Needs a GPU, PyTorch,
+DeepGEMM (`deep_gemm`, also as bundled in vLLM) and libspin_kernels.so (SPIN_KERNELS_LIBRARY); where one is missing it
+says so and ends well: nothing was measured.
 
 Exit codes: 0 measured, or skipped; 1 a check failed.
 """
@@ -211,7 +212,8 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
 def measure_layered(session) -> dict:
     """The step of an engine that reuses its score buffers: observe of a layer is on a branch of the graph
     beside the attention that follows its scoring, and has ended before its buffer is written again; select and
-    compact come at the end, as at the beginning of the next step. Against the form that keeps all scores and does all of it at the end."""
+    compact come at the end, as at the beginning of the next step. Against the form that keeps all scores and does all
+    of it at the end."""
     shape, engine = session.shape, session.engine
     # Stands in for attention and the rest of a layer: reads weights as fast as the memory allows, and takes the shared
     # memory of all multiprocessors, as attention kernels of Hopper do; so nothing fits beside it there.

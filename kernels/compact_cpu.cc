@@ -8,12 +8,6 @@
 namespace spin::kernels {
 namespace {
 
-// The step and buffer that a list is made for.
-bool SameList(const Row& a, const Row& b) {
-  return a.request == b.request && a.next_n == b.next_n && a.position == b.position &&
-         a.buffer == b.buffer;
-}
-
 // The row's list, or null if all blocks are to be kept. `listed`: whose list was made, or null: any
 // list serves.
 const int32_t* ServingList(const CompactParams& p, const Row& row, const Row* listed, int32_t layer,
@@ -22,7 +16,7 @@ const int32_t* ServingList(const CompactParams& p, const Row& row, const Row* li
   if (row.request == kPaddingRow || blocks == 0) return nullptr;
   const ListHeader& header = *p.lists.Header(row.buffer, row.request, layer);
   const int32_t* kept = p.lists.Blocks(row.buffer, row.request, layer);
-  if ((listed == nullptr || SameList(*listed, row)) &&
+  if ((listed == nullptr || internal::SameList(*listed, row)) &&
       internal::IsListOf(header, p.epoch, row, blocks) &&
       internal::IsSoundList(kept, header.count, blocks) && kept[header.count - 1] == blocks - 1) {
     *count = header.count;

@@ -12,6 +12,7 @@
 #include "kernels/internal/cuda_tile_score.cuh"
 #include "kernels/internal/cuda_tiles.cuh"
 #include "kernels/internal/order_key.h"
+#include "kernels/internal/sound_list.h"
 
 // Select: a thread block for each (layer, row). A warp owns a contiguous range of tiles of 32
 // blocks and a lane one block of each, so that only thresholds and counts cross warps, and ranks
@@ -73,10 +74,8 @@ __device__ uint32_t SumBefore(const uint32_t (&warps)[kWarps]) {
 __device__ void Fence() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 
 // Whether Compact would use the list that is made here.
-__device__ bool IsSameRow(const Row& row, uint32_t generation, const Row& compacted) {
-  return compacted.request == row.request && compacted.next_n == row.next_n &&
-         compacted.position == row.position && compacted.buffer == row.buffer &&
-         compacted.generation == generation;
+__device__ bool Serves(const Row& row, uint32_t generation, const Row& compacted) {
+  return internal::SameList(compacted, row) && compacted.generation == generation;
 }
 
 // Grid: (rows, layers). `compact` has a table if rows are to be compacted, too.
@@ -245,8 +244,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.draw_ties[warp] = draw_ties;
   }
   // The pages that a table needs are on their way meanwhile, in the place of the keys.
-  const bool serves = compact.kept_table && choice.keep > 0 &&
-                      IsSameRow(row, record.generation, compact.rows[index]);
+  const bool serves =
+      compact.kept_table && choice.keep > 0 && Serves(row, record.generation, compact.rows[index]);
   if (serves) {
     const int32_t* const pages = compact.block_table + int64_t{index} * compact.table_stride;
     keys.ForEach(tiles, [&](int i, uint32_t& page) {

@@ -121,7 +121,6 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
       unserved_on_host_(std::move(unserved_on_host)) {
   step_.rows.resize(shape_.max_requests);
   step_.scored.reserve(shape_.max_requests);
-  step_.audited.reserve(shape_.max_requests);
   step_.next.reserve(shape_.max_requests);
   session_->link().SetHousekeeping([held = in_flight_.get()] { return held->Release(); });
 }
@@ -190,7 +189,6 @@ void DeviceLoopImpl::WriteRows(const ControlBlock::Parts& to) const {
 }
 
 void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
-  step_.audited.clear();
   planner_.PlanNext(step_);
   control_.DropEndRows(to);
   for (int r = 0; r < step_.row_count; ++r) {
@@ -203,9 +201,7 @@ void DeviceLoopImpl::WriteScored(const ControlBlock::Parts& to) {
                     .buffer = row.buffer,
                     .coverage = row.coverage(),
                     .score_row = static_cast<uint32_t>(r)};
-    if (row.reason != Reason::kAudit || sidecar_ != nullptr) continue;
-    to.audited[r] = to.scored[r];
-    step_.audited.push_back(to.scored[r]);
+    if (row.reason == Reason::kAudit && sidecar_ == nullptr) to.audited[r] = to.scored[r];
   }
   for (size_t i = 0; i < step_.next.size(); ++i) to.next[i] = step_.next[i];
 }

@@ -23,6 +23,12 @@ inline bool IsSoundList(const int32_t* kept, int32_t count, int32_t blocks) {
   return true;
 }
 
+// Whether two rows name the same list: of one step, in one buffer.
+SPIN_HOST_DEVICE inline bool SameList(const Row& a, const Row& b) {
+  return a.request == b.request && a.next_n == b.next_n && a.position == b.position &&
+         a.buffer == b.buffer;
+}
+
 // Whether a list was made for the row's step, and can be that of a context of `blocks` blocks.
 // Without a branch, so that a GPU waits for no part of the header before it loads more.
 SPIN_HOST_DEVICE inline bool IsListOf(const ListHeader& header, uint64_t epoch, const Row& row,
