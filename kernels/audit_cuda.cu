@@ -59,14 +59,8 @@ __device__ int32_t MissedOf(AuditShared& shared, const S* scores, int64_t slots,
   };
   internal::Prepare(shared.largest);
   __syncthreads();
-  uint32_t low = UINT32_MAX;
-  uint32_t high = 0;
-  each([&](uint32_t key) {
-    low = min(low, key);
-    high = max(high, key);
-  });
   const internal::Threshold last =
-      internal::FindThreshold(shared.largest, static_cast<uint32_t>(k), low, high, each);
+      internal::FindThreshold(shared.largest, static_cast<uint32_t>(k), each);
   uint32_t ties = 0;
   for (int64_t i = first + lane; i < end; i += 32) {
     ties += internal::OrderKey(ToFloat(scores[i])) == last.key ? 1 : 0;

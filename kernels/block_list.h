@@ -10,7 +10,7 @@
 
 // The answer of Spin: per request and layer, the blocks to score. Lists are double-buffered and
 // stamped; whoever finds another stamp than expected uses all blocks, so a late or half-written
-// list is never used.
+// list is never used. (Lists of SelectAndCompact are for its own stream: see compact.h.)
 namespace spin::kernels {
 
 struct ListStamp {

@@ -53,7 +53,8 @@ void CompactCpu(const CompactParams& params);
 // index: so an audited row is scored in full and compared with its list. A row of `compact` that is
 // not the row of `select` at the same index (request, next_n, position and buffer) keeps all blocks
 // too and counts in `unserved`, whatever list it may have. A GPU starts on the rows of both as
-// early as Select does on its own.
+// early as Select does on its own. Nobody may read the lists before the launch has ended: their
+// stamps are not written last here.
 void SelectAndCompactCpu(const SelectParams& select, const CompactParams& compact);
 
 // Works on what Compact wrote alone: nothing that happens to the lists meanwhile can mislead it.

@@ -39,8 +39,8 @@ __device__ int32_t WriteListed(const CompactParams& p, const internal::Compacted
     }
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
-      page[i] = to.PageOf(static_cast<int32_t>(
-          min(static_cast<uint32_t>(listed[i]), static_cast<uint32_t>(blocks - 1))));
+      page[i] =
+          to.pages()[min(static_cast<uint32_t>(listed[i]), static_cast<uint32_t>(blocks - 1))];
     }
     count = internal::IsListOf(header, p.epoch, row, blocks) & (blocks <= p.lists.max_blocks)
                 ? header.count
@@ -71,7 +71,12 @@ __global__ void __launch_bounds__(kThreads)
   const CompactParams p = BoundLists(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.y);
   const internal::CompactedRow to(p, static_cast<int32_t>(blockIdx.x), layer);
-  to.Finish<kThreads>(to.wants_list() ? WriteListed<kThreads>(p, to, layer) : 0);
+  const int32_t count = to.wants_list() ? WriteListed<kThreads>(p, to, layer) : 0;
+  if (count > 0) {
+    to.WriteSlots(count);
+  } else {
+    to.KeepAll<kThreads>();
+  }
 }
 
 // Grid: (kRemapCtas, rows, layers).

@@ -21,9 +21,9 @@
 //   before, and go back through shared memory, too, so that memory sees whole sectors. The vectors
 //   at the two ends of a run are shared with other warps: lane 0 stores those elements of them that
 //   are the run's.
-// - Blocks that were not scored read D (it is only needed for its maximum), but not V: its maximum
-//   is in the summary. Lanes leave their maxima in shared memory; the run's end makes summaries of
-//   them.
+// - Blocks that were not scored do not read V: its maximum is in the summary. They read D, for its
+//   maximum, if D has moved against them since the summary was made; else theirs stands as it is.
+//   Lanes leave their maxima in shared memory; the run's end makes summaries of them.
 //
 // Arithmetic is ema.h's: fp32, one rounding to bf16. Where the weight of the past is a power of
 // two, as its default is, its product is exact, and a fused multiply-add gives the same bits. One
@@ -36,6 +36,7 @@ namespace {
 constexpr int kThreads = 32;  // a run each: nothing waits for the slowest of several
 constexpr int kCtasPerSm = 20;
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
+constexpr int64_t kRunsAtOnce = 132 * kCtasPerSm;
 
 // What is done once for a row: counting, and dating the summaries.
 __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t layer,
@@ -47,13 +48,15 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
   PageSummary* summary = SummaryAt(p.state, p.state.records[row.request], p.geometry, layer, 0);
   summary->query = observed.query;
   summary->slots = observed.slots;
+  if (!SummaryStands(summary->settled, observed.query)) summary->settled = kUnsettled;
 }
 
 // Grid: (1 + runs, rows, layers). The first thread block of a row and layer keeps the books.
+// `hurry`: all runs are under way at once, so that waiting costs more than reading too much.
 template <typename S>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_run,
-               bool aligned) {
+               bool aligned, bool hurry) {
   __shared__ RunShared<S> shared;
   const ObserveParams p = BoundToObserve(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
@@ -103,32 +106,38 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const int32_t vector = first_vector / kLineVectors * kLineVectors + lane;
   const auto pieces_to = [&](int32_t of) { return (of - vector + 31) / 32; };  // of > vector - 32
   run.offset = static_cast<uint32_t>(first_vector % kLineVectors);
-  run.d = vector_at(vector);
+  run.d = d_first + vector * int32_t{sizeof(uint4)};
+  run.d_after = run.d + jump;
   run.d_jumps = pieces_to(kVectorsPerPage);
   run.d_pieces = pieces_to(end_vector);
   if (lane == 0) {
     const int32_t last_vector = first_vector + run.chunks * 32;
-    shared.d_jump = jump;
     shared.d_start = vector_at(first_vector);
     shared.d_end = last_vector < end_vector ? vector_at(last_vector) : nullptr;
     shared.end_slot = end_slot;
   }
   __syncwarp();
+  const auto summary_of = [&](std::byte* page) {
+    return reinterpret_cast<PageSummary*>(page + 2 * kBytesOfV);
+  };
+  const int64_t& settled = summary_of(page_at(record.pages[0]))->settled;
 
   WaitForKernelBefore();
   const bool dropped = p.rows[blockIdx.y].request == kPaddingRow;  // meanwhile
   const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
   const Observed observed = ObservedRow(p, row, layer, draft);
-  FetchFirstOfD(run, shared);  // whatever the list says, D is needed
+  run.d_whole = SummaryStands(settled, reach.query) ? 0 : ~0u;
+  if (hurry) FetchFirstOfD(run, shared, /*all=*/true);  // whatever list and summary say
   if (__any_sync(~0u, dropped || !observed.any || static_cast<int32_t>(word.rank) < 0)) {
+    CommitCopies();
     WaitForCopies<0>();
     return;
   }
 
   std::byte* const v_page = page_at(v_unit);
-  auto* const summary = reinterpret_cast<PageSummary*>(v_page + 2 * kBytesOfV);
+  PageSummary* const summary = summary_of(v_page);
   const int32_t half = first_block % 64 / 32 * 32;  // of the page's summary
-  FetchMaxima(&summary->v_max[half], shared);
+  FetchMaxima(run.d_whole != 0, &summary->v_max[half], shared);
   const int32_t first_place = first_block % 32;  // of the run's blocks in the word
   run.v = v_page + sizeof(uint16_t) * (first_slot % kPageSlots + lane * kSlotsPerLane);
 
@@ -144,6 +153,9 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.summary = summary;
     shared.kept = kept;
   }
+  FindChanged(kept, run.offset, shared);
+  __syncwarp();
+  if (!hurry) FetchFirstOfD(run, shared, /*all=*/false);
   const int group = lane / 8;  // the lane's block in each chunk
   rank += __popc(kept & ((1u << group) - 1));
   run.kept = kept >> group;
@@ -170,12 +182,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   }
 
   __syncwarp();
-  StoreSummaries(shared, run.chunks, first_block);
+  StoreSummaries(shared, run.chunks, first_block, run.d_whole != 0);
   // Looked up again: registers are dear.
   if (ignored != 0) CountOn(BoundToCount(params).counters[layer].nonfinite_scores, ignored);
 }
 
-using Kernel = void (*)(ObserveParams, uint32_t, int, bool);
+using Kernel = void (*)(ObserveParams, uint32_t, int, bool, bool);
 
 Kernel KernelFor(Dtype scores) {
   return scores == Dtype::kF32 ? ScanKernel<float> : ScanKernel<Bf16>;
@@ -185,7 +197,6 @@ Kernel KernelFor(Dtype scores) {
 
 cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t stream) {
   // Chunks share the cost of finding out what a run is about; but every multiprocessor needs some.
-  constexpr int64_t kRunsAtOnce = 132 * kCtasPerSm;
   const int32_t chunks = (p.max_blocks + kBlocksPerChunk - 1) / kBlocksPerChunk;
   const int64_t all_chunks = int64_t{chunks} * p.row_count * p.layers.count;
   int per_run = 1;
@@ -197,7 +208,7 @@ cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t strea
                          static_cast<uintptr_t>(elements * DtypeBytes(p.scores.dtype))) %
                         16) == 0;
   return LaunchEarly(KernelFor(p.scores.dtype), grid, kThreads, 0, stream, p, draft, per_run,
-                     aligned);
+                     aligned, all_chunks <= kRunsAtOnce * per_run);
 }
 
 cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }

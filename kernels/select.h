@@ -27,7 +27,7 @@ namespace spin::kernels {
 
 struct SelectParams {
   Geometry geometry;
-  StateView state;  // for key hash and generation of the row's request
+  StateView state;  // records, and what to predict from; a GPU notes in it what it has seen
   LayerRange layers;
   const Row* rows;  // [row_count]
   int32_t row_count;
@@ -37,7 +37,7 @@ struct SelectParams {
   const Policy* policy;       // readable by the device
   uint64_t epoch;             // goes into the stamps
   ListTable lists;            // out
-  std::byte* workspace;       // Device::SelectWorkspaceBytes, 8-byte aligned
+  std::byte* workspace;       // Device::SelectWorkspaceBytes, 16-byte aligned
   const Binding* binding;     // or null: see binding.h
 };
 

@@ -25,17 +25,20 @@
 //
 // What comes before the first bar does not depend on the kernel before this one, and runs while
 // that one ends. The threshold is looked for near that of the list before first: then keys need no
-// range, and one histogram is enough.
+// range, and one histogram is enough. Instructions count where rows are many: so nothing in the
+// loops over a lane's blocks branches, and keys are such that one comparison says most.
 namespace spin::kernels {
 namespace {
 
-constexpr int32_t kSharedBlocks = 32768;  // keys of so many blocks fit into shared memory
+constexpr int32_t kSharedBlocks = 32768;         // keys of so many blocks fit into shared memory
+constexpr int32_t kMostBlocks = kMaxSlots / 16;  // of a context
 
-// Keys of blocks that the choice is not free about; those of scores and draws are smaller.
+// Keys of blocks that the choice is not free about; those of scores and draws lie between them.
 constexpr uint32_t kChosen = UINT32_MAX;
-constexpr uint32_t kNone = UINT32_MAX - 1;   // of lanes past the last block
-constexpr uint32_t kNoKey = UINT32_MAX - 2;  // of no block at all
+constexpr uint32_t kNone = 0;                // of lanes past the last block
+constexpr uint32_t kNoKey = UINT32_MAX - 1;  // nobody's; all but kChosen are below
 
+// The key of a draw is kDraws less the draw: the smallest draw is the largest key.
 constexpr uint32_t kDraws = 1u << kExplorationKeyBits;
 static_assert(kDraws == internal::kBins);
 
@@ -60,6 +63,9 @@ struct SelectShared {
   uint32_t sure[kWarps];
   internal::Choice choice;
   uint32_t cut_before;  // the list's, before
+  // If rows are compacted: where to, and whether through the list that is made here.
+  internal::CompactedRow to;
+  bool serves;
 };
 
 // The sum over the warps before this one, after a barrier.
@@ -95,7 +101,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     // Also if there is nothing to do: the launch must not end before the one before it.
     internal::WaitForKernelBefore();
     if (compact.kept_table) {
-      internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+      internal::CompactedRow(compact, index, layer).template KeepAll<kThreads>();
     }
     return;
   }
@@ -119,17 +125,26 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       shared.choice = made;
       shared.cut_before = cut_before;
     }
+  } else if (warp == 1 && compact.kept_table) {
+    const internal::CompactedRow to(compact, index, layer);
+    if (lane == 0) {
+      shared.to = to;
+      shared.serves = Serves(row, record.generation, to.row());
+    }
   }
   __syncthreads();
   const internal::Choice choice = shared.choice;
   const internal::Tiles tiles = internal::TilesOf<kWarps>(choice.extent.blocks);
+  if (!kShared) internal::WaitForKernelBefore();  // which may use the workspace
   const int32_t groups = choice.explored > 0 ? (choice.extent.blocks + 7) / 8 : 0;
   for (int32_t group = threadIdx.x; group < groups; group += kThreads) {
     const ExplorationDraw draw =
         DrawBlocks(p.policy->seed, record.key_hash, row.position, layer, group);
     uint32_t pairs[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pairs[i] = draw.Key(2 * i) | draw.Key(2 * i + 1) << 16;
+    for (int i = 0; i < 4; ++i) {
+      pairs[i] = (kDraws - draw.Key(2 * i)) | (kDraws - draw.Key(2 * i + 1)) << 16;
+    }
     *reinterpret_cast<uint4*>(&draws[group * kBlocksPerDraw]) = {pairs[0], pairs[1], pairs[2],
                                                                  pairs[3]};
   }
@@ -138,38 +153,41 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
   internal::SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0,
                                     tiles, choice.extent.blocks);
+  const bool compacts = compact.kept_table != nullptr;
+  const bool serves = compacts && choice.keep > 0 && shared.serves;
+  if (may_serve) summaries.Prefetch(tiles);
+  if (serves) shared.to.PrefetchPages(tiles);
   internal::WaitForKernelBefore();
   // Nobody may take the list while it changes.
   if (threadIdx.x == 0) header.stamp.generation = 0;
+  // While the scores are on their way.
+  const auto meanwhile = [&] {
+    if (!compacts) {
+      if (threadIdx.x == 0) Fence();
+    } else if (serves) {
+      shared.to.WriteSlots(choice.keep);
+    } else {
+      shared.to.template KeepAll<kThreads>();
+    }
+  };
 
-  uint32_t low = UINT32_MAX;
-  uint32_t high = 0;
   const int32_t first_block = tiles.first * 32 + lane;
   const int32_t end_block = min(choice.extent.blocks, tiles.end * 32);
-  const int32_t end_free = min(choice.end_free, tiles.end * 32);
-  const auto key_of = [&](int32_t block, uint32_t order) {
-    const bool free = block >= choice.first_free && block < end_free;
-    low = min(low, free ? order : UINT32_MAX);
-    high = max(high, free ? order : 0);
-    return free ? order : block < end_block ? kChosen : kNone;
-  };
   bool served = false;
   if (may_serve) {
     summaries.Start();
     // bf16 scores differ in the upper half of their keys only.
     keys.MakeEach(tiles, [&](int i, uint32_t(&out)[kGroup]) {
       summaries.Read(i, out, [&] {
-        if (i == 0 && threadIdx.x == 0) Fence();
+        if (i == 0) meanwhile();
       });
-#pragma unroll
-      for (int k = 0; k < kGroup; ++k) out[k] = key_of(first_block + (i + k) * 32, out[k]);
     });
+    if (Keys::Count(tiles) == 0) meanwhile();
     served = summaries.Serves(choice.extent, row.next_n);
+    if (threadIdx.x == 0) summaries.Settle();
   }
   if (!served) {
-    if (threadIdx.x == 0) Fence();
-    low = UINT32_MAX;
-    high = 0;
+    if (!may_serve) meanwhile();
     const float* const given = p.block_scores ? p.block_scores + layer * p.layer_stride +
                                                     int64_t{blockIdx.x} * p.max_blocks
                                               : nullptr;
@@ -183,12 +201,22 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
         } else if (block < choice.end_free) {
           score = given[block];
         }
-        const uint32_t key = key_of(block, internal::OrderKey(score));
+        const uint32_t key = internal::OrderKey(score);
 #pragma unroll
         for (int k = 0; k < kGroup; ++k) {
           if (k == i) out[k] = key;
         }
       }
+    });
+  }
+
+  // Most warps have as many tiles as keys, and are free to choose all of them.
+  const int32_t end_free = min(choice.end_free, tiles.end * 32);
+  if (tiles.first * 32 < choice.first_free || (tiles.first + Keys::Count(tiles)) * 32 > end_free) {
+    keys.ForEach(tiles, [&](int i, uint32_t& key) {
+      const int32_t block = first_block + i * 32;
+      const bool free = block >= choice.first_free && block < end_free;
+      key = free ? key : block < end_block ? kChosen : kNone;
     });
   }
 
@@ -198,8 +226,9 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     const auto each = [&](const auto& use) {
       keys.ForEach(tiles, [&](int, uint32_t key) { use(key); });
     };
-    if (!served || !internal::FindNear(shared.scores, choice.best, shared.cut_before, each, last)) {
-      last = internal::FindThreshold(shared.scores, choice.best, low, high, each);
+    const uint32_t near = served ? shared.cut_before & 0xffffu : 0;  // keys are 16 bits there
+    if (near == 0 || !internal::FindNear(shared.scores, choice.best, near, each, last)) {
+      last = internal::FindThreshold(shared.scores, choice.best, each);
     }
   }
   using Bits = internal::TileBits<Keys::kMostTiles>;
@@ -214,14 +243,10 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const bool explores = choice.explored > 0;
   const uint32_t enough = choice.best > 0 ? last.key : kNoKey;  // keys above are chosen
   keys.ForEach(tiles, [&](int i, uint32_t& key) {
-    const uint32_t taken = tied.Get(i);
-    if (key < kNone) {
-      const bool chosen = key > enough || (taken >> lane & 1);
-      // The smallest draw is the largest key.
-      const uint32_t draw = explores ? kDraws - 1 - draws[first_block + i * 32] : 0;
-      key = chosen ? kChosen : draw;
-    }
-    internal::CountIf(explores && key < kDraws, draw_bins, key);
+    const bool tie = tied.Get(i) >> lane & 1;
+    const uint32_t draw = explores && key != kNone ? draws[first_block + i * 32] : kNone;
+    key = (key > enough) | tie ? kChosen : draw;
+    internal::Count(draw_bins, min(key - 1, uint32_t{internal::kNoBin}));
   });
 
   // The explored ones, and everything's place in the list.
@@ -229,12 +254,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   if (choice.explored > 0) {
     __syncthreads();
     internal::FindBin(shared.draws, choice.explored);
-    last_draw = {shared.draws.bin, shared.draws.rest};
+    last_draw = {shared.draws.bin + 1, shared.draws.rest};
   }
   Bits kept;
   Bits drawn;
   keys.ForEach(tiles, [&](int i, uint32_t key) {
-    kept.Set(i, __ballot_sync(~0u, key == kChosen || (key < kNoKey && key > last_draw.key)));
+    kept.Set(i, __ballot_sync(~0u, key > last_draw.key));
     drawn.Set(i, __ballot_sync(~0u, key == last_draw.key));
   });
   const uint32_t sure = kept.Count();
@@ -244,12 +269,10 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.draw_ties[warp] = draw_ties;
   }
   // The pages that a table needs are on their way meanwhile, in the place of the keys.
-  const bool serves =
-      compact.kept_table && choice.keep > 0 && Serves(row, record.generation, compact.rows[index]);
   if (serves) {
-    const int32_t* const pages = compact.block_table + int64_t{index} * compact.table_stride;
+    const int32_t* const pages = internal::Opaque(shared.to.pages() + first_block);
     keys.ForEach(tiles, [&](int i, uint32_t& page) {
-      page = static_cast<uint32_t>(pages[min(first_block + i * 32, choice.extent.blocks - 1)]);
+      page = first_block + i * 32 < end_block ? static_cast<uint32_t>(pages[i * 32]) : 0;
     });
   }
   __syncthreads();
@@ -264,27 +287,26 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     const int32_t tile = tiles.first + 32 * k + lane;
     if (tile < tiles.end) masks[tile] = {kept.Word(k), ranks[k]};
   }
-  int32_t* const list = p.lists.Blocks(row.buffer, row.request, layer);
+  int32_t* const list = internal::Opaque(p.lists.Blocks(row.buffer, row.request, layer));
+  const uint32_t lanes_before = (1u << lane) - 1;
   const auto write_list = [&](const auto& also) {
     keys.ForEach(tiles, [&](int i, uint32_t page) {
       const uint32_t bits = kept.Get(i);
-      const uint32_t rank = __shfl_sync(~0u, ranks[Bits::kWords == 1 || i < 32 ? 0 : 1], i);
-      if (bits >> lane & 1) {
-        const auto j = static_cast<int32_t>(rank + __popc(bits & ((1u << lane) - 1)));
-        const int32_t block = first_block + i * 32;
-        list[j] = block;
-        also(j, block, static_cast<int32_t>(page));
-      }
+      const uint32_t rank = Bits::OfTile(ranks, i);
+      const bool listed = bits >> lane & 1;
+      const auto j = static_cast<int32_t>(rank + __popc(bits & lanes_before));
+      const int32_t block = first_block + i * 32;
+      internal::StoreIf(listed, list + j, block);
+      also(listed, j, block, static_cast<int32_t>(page));
     });
   };
   if (serves) {
-    const internal::CompactedRow to(compact, index, layer);
-    write_list([&](int32_t j, int32_t block, int32_t page) { to.Write(j, block, page); });
-    to.Finish<kThreads>(choice.keep);
+    const internal::CompactedRow to = shared.to;
+    write_list([&](bool listed, int32_t j, int32_t block, int32_t page) {
+      to.WriteIf(listed, j, block, page);
+    });
   } else {
-    write_list([](int32_t, int32_t, int32_t) {});
-    if (compact.kept_table)
-      internal::CompactedRow(compact, index, layer).template Finish<kThreads>(0);
+    write_list([](bool, int32_t, int32_t, int32_t) {});
   }
   if (threadIdx.x == 0) {
     header.count = choice.keep;
@@ -292,11 +314,14 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     header.pinned = choice.keep - static_cast<int32_t>(choice.best + choice.explored);
     header.predicted = static_cast<int32_t>(choice.best);
     header.explored = static_cast<int32_t>(choice.explored);
-    header.cut = served ? last.key : 0;
+    header.cut = served && choice.best > 0 ? last.key : 0;
   }
-  __syncthreads();
+  // Lists that are compacted at once have no reader before this launch ends.
+  if (!compacts) {
+    __syncthreads();
+    if (threadIdx.x == 0) Fence();
+  }
   if (threadIdx.x == 0) {
-    Fence();
     header.stamp = {p.epoch, record.generation, row.next_n, row.position};
   }
 }
@@ -323,19 +348,29 @@ constexpr Variant InRegisters(int32_t max_rows) {
           true};
 }
 
-// In the order of preference: as long as all rows find room at once, many threads shorten the wait
-// for each.
+template <typename T, int32_t kBlocks, bool kShared>
+constexpr Variant InMemory() {
+  constexpr int kThreads = 1024;
+  return {SelectKernel<T, internal::MemoryKeys<kBlocks / kThreads>, kThreads, 1, kShared>,
+          kThreads,
+          kBlocks,
+          INT32_MAX,
+          false,
+          kShared};
+}
+
+// In the order of preference, as measured: as long as all rows find room at once, many threads
+// shorten the wait for each; but what every warp does beside its blocks counts, too.
 template <typename T>
 constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 1>(kMultiprocessors),
-                                 InRegisters<T, 512, 4, 2>(2 * kMultiprocessors),
-                                 InRegisters<T, 256, 8, 4>(4 * kMultiprocessors),
+                                 InRegisters<T, 256, 8, 2>(2 * kMultiprocessors),
+                                 InRegisters<T, 128, 16, 4>(4 * kMultiprocessors),
                                  InRegisters<T, 128, 16, 6>(INT32_MAX),
                                  InRegisters<T, 1024, 8, 1>(kMultiprocessors),
-                                 InRegisters<T, 512, 16, 2>(INT32_MAX),
-                                 {SelectKernel<T, internal::MemoryKeys, 1024, 1, true>, 1024,
-                                  kSharedBlocks, INT32_MAX, false, true},
-                                 {SelectKernel<T, internal::MemoryKeys, 1024, 1, false>, 1024,
-                                  INT32_MAX, INT32_MAX, false, false}};
+                                 InRegisters<T, 256, 32, 2>(INT32_MAX),
+                                 InMemory<T, kSharedBlocks, true>(),
+                                 InMemory<T, 2 * kSharedBlocks, false>(),
+                                 InMemory<T, kMostBlocks, false>()};
 
 int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
   if (!variant.shared) return 0;

@@ -49,7 +49,8 @@ struct PageSummary {
   uint16_t v_max[64];  // max of V over each block
   int64_t query;       // of page 0: the q that all pages' `blocks` of this layer belong to ...
   int64_t slots;       // ... and the slots that were visible there. Fresh pages: see SummaryServes
-  uint8_t reserved[112];
+  int64_t settled;     // of page 0: the same query once a Select has seen it; see SummaryStands
+  uint8_t reserved[104];
 };
 static_assert(sizeof(PageSummary) == 512);
 
@@ -76,6 +77,16 @@ SPIN_HOST_DEVICE constexpr bool SummaryServes(int64_t query, int64_t slots, int6
   return next_n == 1 && query >= 0 && (row_query == query || row_query == query + 1) &&
          int64_t{extent.blocks - extent.tail_blocks} * 64 <= slots;
 }
+
+// Whether the summaries say of a block what an observation at `query` finds that does not score it:
+// then D lies under the blocks as it did, as in all steps of the tokens of one slot but the first.
+// The last block, of which more may be visible, is always scored. Observe asks while it writes
+// `query` itself, so it asks `settled`: it takes that away where it is another query, and only
+// Select, in a launch of its own, sets it.
+SPIN_HOST_DEVICE constexpr bool SummaryStands(int64_t settled, int64_t query) {
+  return settled == query;
+}
+inline constexpr int64_t kUnsettled = -1;
 
 SPIN_HOST_DEVICE constexpr int32_t PagesFor(int64_t slots) {
   return static_cast<int32_t>((slots + kPageSlots - 1) / kPageSlots);

@@ -21,12 +21,13 @@ __device__ inline uint32_t AddZeroTimes(uint32_t x, uint32_t sum) {
   return out;
 }
 
-// The low half of x as an integer in the order of the numbers; -0 and +0 are equal. Not for NaN.
-// The upper half of OrderKey of the same number.
-__device__ inline uint32_t LowOrderKey(uint32_t x) {
+// Both halves of x as integers in the order of the numbers; -0 and +0 are equal. Not for NaN. Each
+// is the upper half of OrderKey of the same number.
+__device__ inline uint32_t OrderKeys(uint32_t x) {
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(x) : "r"(x), "r"(0x3f803f80), "r"(0));  // -0 to +0
-  const auto sign = static_cast<uint32_t>(static_cast<int32_t>(x << 16) >> 31);
-  return (x ^ (sign | 0x8000u)) & 0xffffu;
+  uint32_t negative;  // all bits of the halves that are
+  asm("prmt.b32 %0, %1, %1, 0xbb99;" : "=r"(negative) : "r"(x));
+  return x ^ (negative | 0x80008000u);
 }
 
 __device__ inline float LowHalf(uint32_t x) { return __uint_as_float(x << 16); }

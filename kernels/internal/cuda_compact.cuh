@@ -6,14 +6,21 @@
 #include <cstdint>
 
 #include "kernels/compact.h"
+#include "kernels/internal/cuda_tiles.cuh"
 
 // What Compact writes for one row of one layer.
 namespace spin::kernels::internal {
 
 class CompactedRow {
  public:
+  CompactedRow() = default;
+  // Reads the row alone, so that it may be made before the kernel before has ended.
   __device__ CompactedRow(const CompactParams& p, int32_t index, int32_t layer)
-      : params_(p), row_(p.rows[index]) {
+      : row_(p.rows[index]),
+        unserved_(p.unserved),
+        next_n_stride_(p.next_n_stride),
+        block_(p.geometry.block),
+        tokens_per_slot_(p.geometry.tokens_per_slot) {
     const int64_t at = int64_t{layer} * p.row_count + index;
     pages_ = p.block_table + int64_t{index} * p.table_stride;
     table_ = p.kept_table + at * p.table_stride;
@@ -27,40 +34,56 @@ class CompactedRow {
   __device__ const Row& row() const { return row_; }
   __device__ int32_t context() const { return context_; }  // in blocks
   __device__ bool wants_list() const { return row_.request != kPaddingRow && context_ > 0; }
-  __device__ int32_t PageOf(int32_t block) const { return pages_[block]; }
+  __device__ const int32_t* pages() const { return pages_; }
+
+  // Has the pages of a warp's tiles come closer.
+  __device__ void PrefetchPages(Tiles tiles) const {
+#pragma unroll 1
+    for (int32_t tile = tiles.first + threadIdx.x % 32; tile < tiles.end; tile += 32) {
+      PrefetchToL2(pages_ + tile * 32);
+    }
+  }
 
   __device__ void Write(int32_t j, int32_t block, int32_t page) const {
     table_[j] = page;
     if (blocks_) blocks_[j] = block;
   }
+  // The same without a branch.
+  __device__ void WriteIf(bool wanted, int32_t j, int32_t block, int32_t page) const {
+    StoreIf(wanted, table_ + j, page);
+    StoreIf(wanted && blocks_, blocks_ + j, block);
+  }
 
-  // All threads: what remains if the first `count` blocks of the row were written. 0 of them: its
-  // list does not serve, and all blocks are kept.
-  template <int kThreads>
-  __device__ void Finish(int32_t count) const {
-    if (count == 0) {
-      if (wants_list() && params_.unserved && threadIdx.x == 0) atomicAdd(params_.unserved, 1);
-      count = context_;
-      for (auto j = static_cast<int32_t>(threadIdx.x); j < context_; j += kThreads) {
-        Write(j, j, PageOf(j));
-      }
-    }
+  // All threads: the lengths, where `count` blocks are kept.
+  __device__ void WriteSlots(int32_t count) const {
     const auto draft = static_cast<int32_t>(threadIdx.x);
-    if (draft < params_.next_n_stride) {
-      const int64_t slots = VisibleSlots(row_.position + draft, params_.geometry.tokens_per_slot);
-      const int64_t dropped = int64_t{context_ - count} * params_.geometry.block;
-      slots_[draft] =
-          draft < static_cast<int32_t>(row_.next_n) ? static_cast<int32_t>(slots - dropped) : 0;
+    if (draft >= next_n_stride_) return;
+    const int64_t slots = VisibleSlots(row_.position + draft, tokens_per_slot_);
+    const int64_t dropped = int64_t{context_ - count} * block_;
+    slots_[draft] =
+        draft < static_cast<int32_t>(row_.next_n) ? static_cast<int32_t>(slots - dropped) : 0;
+  }
+
+  // All threads: the row whose list does not serve, or that has none.
+  template <int kThreads>
+  __device__ void KeepAll() const {
+    if (wants_list() && unserved_ && threadIdx.x == 0) atomicAdd(unserved_, 1);
+    for (auto j = static_cast<int32_t>(threadIdx.x); j < context_; j += kThreads) {
+      Write(j, j, pages_[j]);
     }
+    WriteSlots(context_);
   }
 
  private:
-  const CompactParams& params_;
-  const Row row_;
+  Row row_;
   const int32_t* pages_;
   int32_t* table_;
   int32_t* blocks_;  // or null
   int32_t* slots_;
+  int32_t* unserved_;  // or null
+  int32_t next_n_stride_;
+  int32_t block_;
+  int32_t tokens_per_slot_;
   int32_t context_;
 };
 

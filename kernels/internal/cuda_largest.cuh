@@ -9,8 +9,8 @@
 // over the range that the keys span, then over the one bin that holds the k-th.
 namespace spin::kernels::internal {
 
-constexpr int kBins = 2048;
-constexpr uint32_t kMostNear = 0xffff;  // FindNear is for keys up to this; larger ones are none
+constexpr int kBins = 2048;    // of a level
+constexpr int kNoBin = kBins;  // what is not to be counted goes there: a branch would cost more
 
 // The k-th largest key, and how many of the keys equal to it are among the k largest.
 struct Threshold {
@@ -20,7 +20,7 @@ struct Threshold {
 
 template <int kThreads>
 struct LargestShared {
-  uint32_t histogram[kBins];
+  alignas(16) uint32_t histogram[kBins + 1];
   uint32_t sums[kThreads / 32];  // of the bins of each warp
   uint32_t low;                  // UINT32_MAX until FindThreshold
   uint32_t high;                 // 0 until then
@@ -28,7 +28,7 @@ struct LargestShared {
   uint32_t rest;
 };
 
-// Where the bins are, for CountIf; opaque, or nvcc would compute it anew for every key.
+// Where the bins are, for Count; opaque, or nvcc would compute it anew for every key.
 template <int kThreads>
 __device__ inline uint32_t BinsOf(const LargestShared<kThreads>& shared) {
   auto at = static_cast<uint32_t>(__cvta_generic_to_shared(shared.histogram));
@@ -36,15 +36,8 @@ __device__ inline uint32_t BinsOf(const LargestShared<kThreads>& shared) {
   return at;
 }
 
-__device__ inline void CountIf(bool count, uint32_t bins, uint32_t bin) {
-  asm volatile(
-      "{\n"
-      ".reg .pred p;\n"
-      "setp.ne.s32 p, %0, 0;\n"
-      "@p red.shared.add.u32 [%1], 1;\n"
-      "}" ::"r"(static_cast<int>(count)),
-      "r"(bins + bin * 4)
-      : "memory");
+__device__ inline void Count(uint32_t bins, uint32_t bin) {
+  asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(bins + bin * 4) : "memory");
 }
 
 // Makes `shared` ready for FindThreshold; a barrier must follow.
@@ -58,15 +51,17 @@ __device__ inline void Prepare(LargestShared<kThreads>& shared) {
   }
 }
 
-// The bin that holds the k-th largest entry of the histogram, and its rank from the top inside that
-// bin, into shared.bin and shared.rest. All threads, after a barrier; ends with one.
-template <int kThreads>
+// The bin that holds the k-th largest entry of the histogram's first kOf bins, and its rank from
+// the top inside that bin, into shared.bin and shared.rest. All threads, after a barrier; ends with
+// one.
+template <int kOf = kBins, int kThreads>
 __device__ inline void FindBin(LargestShared<kThreads>& shared, uint32_t k) {
-  constexpr int kEach = kBins / kThreads;
+  constexpr int kEach = kOf / kThreads;
+  static_assert(kEach % 2 == 0, "bins are read in pairs");
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
   // The first thread has the highest bins.
-  const int first = kBins - (static_cast<int>(threadIdx.x) + 1) * kEach;
+  const int first = kOf - (static_cast<int>(threadIdx.x) + 1) * kEach;
   uint32_t counts[kEach];
   uint32_t sum = 0;
 #pragma unroll
@@ -104,35 +99,43 @@ __device__ inline void FindBin(LargestShared<kThreads>& shared, uint32_t k) {
   __syncthreads();
 }
 
-// The k-th largest key if it is one of the 2046 around `near`: one level then, whatever the range
-// of the keys. Says whether it was found; if not, `shared` is ready for FindThreshold. `each` and k
-// as there.
+// The k-th largest key if it is one of the few hundred around `near`, which is below 2^31: one
+// level then, whatever the range of the keys. Says whether it was found; if not, `shared` is ready
+// for FindThreshold. `each` and k as there, and keys are below 2^31 or no key at all.
 template <int kThreads, typename Each>
 __device__ inline bool FindNear(LargestShared<kThreads>& shared, uint32_t k, uint32_t near,
                                 const Each& each, Threshold& found) {
-  const auto base = static_cast<int32_t>(near) - kBins / 2;
+  constexpr int kNear = kThreads < 256 ? 512 : 2 * kThreads;  // few, as all of them are looked at
+  const int32_t base = max(static_cast<int32_t>(near) - kNear / 2, 0);
   const uint32_t bins = BinsOf(shared);
   each([&](uint32_t key) {
-    const int32_t bin = min(max(static_cast<int32_t>(key) - base, 0), kBins - 1);
-    CountIf(key <= kMostNear, bins, static_cast<uint32_t>(bin));
+    // What is past either end is in the last bin there, and so are those that are no keys.
+    Count(bins,
+          static_cast<uint32_t>(__viaddmin_s32_relu(static_cast<int32_t>(key), -base, kNear - 1)));
   });
   __syncthreads();
-  FindBin(shared, k);
+  FindBin<kNear>(shared, k);
   const auto bin = static_cast<int32_t>(shared.bin);
   found = {static_cast<uint32_t>(base + bin), shared.rest};
-  if (bin > 0 && bin < kBins - 1) return true;
+  if (bin > 0 && bin < kNear - 1) return true;
   Prepare(shared);
   __syncthreads();
   return false;
 }
 
 // `each(use)` must call use(key) for every key of the calling thread, the same keys each time, and
-// perhaps for others above the largest; k is at least 1 and at most the number of all keys; low and
-// high are the smallest and the largest of the thread's keys. All threads, after Prepare and a
-// barrier; ends with a barrier.
+// perhaps with 0 or UINT32_MAX, which are no keys; k is at least 1 and at most the number of all
+// keys. All threads, after Prepare and a barrier; ends with a barrier.
 template <int kThreads, typename Each>
-__device__ inline Threshold FindThreshold(LargestShared<kThreads>& shared, uint32_t k, uint32_t low,
-                                          uint32_t high, const Each& each) {
+__device__ inline Threshold FindThreshold(LargestShared<kThreads>& shared, uint32_t k,
+                                          const Each& each) {
+  // One off, so that what is no key wraps around and is past no key.
+  uint32_t low = UINT32_MAX;
+  uint32_t high = 0;
+  each([&](uint32_t key) {
+    low = min(low, key - 1);
+    high = max(high, key + 1);
+  });
   low = __reduce_min_sync(~0u, low);
   high = __reduce_max_sync(~0u, high);
   if (threadIdx.x % 32 == 0) {
@@ -140,13 +143,16 @@ __device__ inline Threshold FindThreshold(LargestShared<kThreads>& shared, uint3
     atomicMax(&shared.high, high);
   }
   __syncthreads();
-  low = shared.low;
-  high = shared.high;
+  low = shared.low + 1;
+  high = shared.high - 1;
   int shift = max(0, 21 - __clz((high - low) | 1));  // (high - low) >> shift is below 2048
   for (;;) {
     const uint32_t span = high - low;
     const uint32_t bins = BinsOf(shared);
-    each([&](uint32_t key) { CountIf(key - low <= span, bins, (key - low) >> shift); });
+    each([&](uint32_t key) {
+      const uint32_t bin = (key - low) >> shift;
+      Count(bins, key - low <= span ? bin : kNoBin);
+    });
     __syncthreads();
     FindBin(shared, k);
     low += shared.bin << shift;

@@ -113,11 +113,26 @@ __device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeig
   return zero & 0x7fff7fffu;
 }
 
-// Entries by the rule, element by element; of the lane's eight the first `count`. Returns how many
-// scores were ignored.
-template <typename S>
+// Where a lane's eight entries are, in shared memory.
+struct LaneEntries {
+  uint32_t v;
+  uint32_t d;        // the vector that D's window starts in
+  uint32_t d_after;  // the one that it ends in
+  bool odd;
+};
+
+// Entries by the rule, element by element; of the lane's eight the first `count`. It reads them
+// again, so that its caller need not keep them. Returns how many scores were ignored.
+template <int kWord, typename S>
 __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights,
-                                        uint32_t* v_words, uint32_t* d_words) {
+                                        LaneEntries from, uint32_t* v_words, uint32_t* d_words) {
+  uint32_t entries[4];
+  LoadShared16(from.v, entries);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) v_words[i] = entries[i];
+  Window<kWord>(from.d, from.d_after, from.odd, entries);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) d_words[i] = entries[i];
   auto* const v = reinterpret_cast<Bf16*>(v_words);
   auto* const d = reinterpret_cast<Bf16*>(d_words);
   float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
@@ -142,19 +157,25 @@ __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeigh
 constexpr int kLineVectors = 8;
 constexpr int kPieces = kStages + 1;  // that are held at once, in a ring
 constexpr uint32_t kRingBytes = kPieces * kBytesPerChunk;
-static_assert((kRingBytes & (kRingBytes - 1)) == 0, "places in the ring are masked");
+
+// The address of a place in the ring, the way around it.
+__device__ inline uint32_t InRing(uint32_t ring, uint32_t place) {
+  static_assert((kRingBytes & (kRingBytes - 1)) == 0);
+  return ring + place % kRingBytes;
+}
 
 // A warp's run of chunks. What the loop needs now and then only lies in shared memory: in the loop
 // registers are dear.
 template <typename S>
 struct RunShared {
-  Stage<S> stages[kStages];
   uint4 ring[kPieces][32];
+  Stage<S> stages[kStages];
+  // Vectors of D, in each piece, that windows of scored blocks lie in.
+  uint32_t changed[kChunksPerRun + kPieces];
   // Of each lane's slots: the maximum of V in the low half (if they were scored), that of D but for
   // the block's last slot in the high one.
   uint32_t maxima[kChunksPerRun][32];
   uint32_t last[kChunksPerRun][kBlocksPerChunk];  // D at a block's last slot, in the high half
-  int64_t d_jump;      // from the end of D's first page to the start of the other
   std::byte* d_start;  // the vector that the run's first window starts in
   std::byte* d_end;    // the one that its last window ends in, or null
   int32_t end_slot;    // of the context, from the run's first slot on
@@ -171,48 +192,54 @@ struct ScanRun {
   const std::byte* scores;  // the lane's first piece of its block in the first chunk, if scored
   std::byte* v;             // its vector of V there
   uint32_t offset;          // vectors of the first piece that come before the first window's
-  std::byte* d;      // its vector of the first piece of D: in one page, and perhaps on in the
-                     // one before it
-  int32_t d_jumps;   // the piece from which on it is in the other page
-  int32_t d_pieces;  // there is none from this piece on
+  std::byte* d;             // its vector of the first piece of D ...
+  std::byte* d_after;  // ... counted back from the other page, the one before that of the first
+  int32_t d_jumps;     // the piece from which on it is in the other page
+  int32_t d_pieces;    // there is none from this piece on
+  uint32_t d_whole;    // all bits, or none: D of blocks that were not scored is needed, too
 };
 
-// The lane's vector in a piece of D, from that in the piece before.
-__device__ inline std::byte* NextOfD(const ScanRun& run, std::byte* at, int32_t piece,
-                                     int64_t jump) {
-  at += kBytesPerChunk;
-  if (piece == run.d_jumps) at += jump;
-  return at;
+// The lane's vector in a piece of D that starts so many bytes after the first.
+__device__ inline std::byte* VectorOfD(const ScanRun& run, int32_t piece, int32_t bytes) {
+  return (piece < run.d_jumps ? run.d : run.d_after) + bytes;
 }
 
-// Copies the lane's vector of a piece into the ring. After the last chunk a line is enough.
-__device__ inline void FetchOfD(const ScanRun& run, uint32_t to, int32_t piece,
+// Copies the lane's vector of a piece into the ring if it is needed. After the last chunk a line is
+// enough.
+__device__ inline void FetchOfD(const ScanRun& run, uint32_t needed, uint32_t to, int32_t piece,
                                 const std::byte* from) {
   const int32_t lane = threadIdx.x % 32;
-  CopyAsync16If(piece < run.chunks + (lane < kLineVectors ? 1 : 0), to, from);
+  const bool there = piece < run.chunks + (lane < kLineVectors ? 1 : 0);
+  CopyAsync16If((needed >> lane & 1) && there, to, from);
 }
 
-// Starts the copies of the first chunks' D, before it is known what else is needed of them. They
-// belong to the first copies that Scan commits.
+// Starts the copies of the first chunks' D: all of it, or what is needed. They belong to the first
+// copies that Scan commits.
 template <typename S>
-__device__ inline void FetchFirstOfD(const ScanRun& run, RunShared<S>& shared) {
+__device__ inline void FetchFirstOfD(const ScanRun& run, RunShared<S>& shared, bool all) {
   const auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
-  std::byte* d = run.d;
 #pragma unroll
   for (int piece = 0; piece <= kAhead; ++piece) {
-    FetchOfD(run, ring + threadIdx.x % 32 * uint32_t{sizeof(uint4)} + piece * kBytesPerChunk, piece,
-             d);
-    d = NextOfD(run, d, piece + 1, shared.d_jump);
+    const int32_t bytes = piece * kBytesPerChunk;
+    FetchOfD(run, all ? ~0u : shared.changed[piece] | run.d_whole,
+             ring + threadIdx.x % 32 * uint32_t{sizeof(uint4)} + bytes, piece,
+             VectorOfD(run, piece, bytes));
   }
 }
 
-// Which vectors of a piece windows of the chunk and of the one before have changed, by sectors: bit
-// l of `changed` says whether window l of the chunk has.
-__device__ inline uint32_t ChangedVectors(uint32_t changed, uint32_t changed_before,
-                                          uint32_t offset) {
-  const uint64_t windows = uint64_t{changed} << 32 | changed_before;
-  const auto vectors = static_cast<uint32_t>((windows | windows << 1) >> (32 - offset));
-  return vectors | (vectors & 0x55555555u) << 1 | (vectors >> 1 & 0x55555555u);
+// Finds RunShared::changed: lane l that of piece l, by whole sectors. `kept` has the run's blocks.
+template <typename S>
+__device__ inline void FindChanged(uint32_t kept, uint32_t offset, RunShared<S>& shared) {
+  const auto lane = static_cast<int32_t>(threadIdx.x % 32);
+  if (lane >= kChunksPerRun + kPieces) return;
+  // The windows of the chunk and of the one before, which end in the piece: 8 for each block.
+  const auto windows = [&](uint64_t blocks) {
+    const auto four = static_cast<uint32_t>(blocks >> kBlocksPerChunk * lane);
+    return ((four & 1) | (four & 2) << 7 | (four & 4) << 14 | (four & 8) << 21) * 0xffu;
+  };
+  const uint64_t both = uint64_t{windows(kept)} << 32 | windows(uint64_t{kept} << kBlocksPerChunk);
+  const auto vectors = static_cast<uint32_t>((both | both << 1) >> (32 - offset));
+  shared.changed[lane] = vectors | (vectors & 0x55555555u) << 1 | (vectors >> 1 & 0x55555555u);
 }
 
 // Works through the run; D's windows start 2 * kWord elements into their vectors and perhaps one
@@ -222,57 +249,53 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
                                     bool odd) {
   const int lane = threadIdx.x % 32;
   const LaneStage<S> lane_stage(shared.stages[0]);
-  const auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
   const bool exact = IsExactPast(weights.past);
+  // Addresses that nvcc takes as they are: it would compute them anew all the time.
+  auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
+  auto changed = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.changed));
   std::byte* v = run.v;
-  std::byte* d = run.d;
-  std::byte* d_ahead = d;
-  const std::byte* scores_ahead = run.scores;
+  asm volatile("" : "+l"(v), "+r"(ring), "+r"(changed));
+  int32_t bytes = 0;         // of D or V before the chunk
+  int32_t scores_ahead = 0;  // bytes of scores before those of the next chunk to fetch
   uint32_t kept = run.kept;
-  asm volatile("" : "+l"(v), "+l"(d), "+l"(scores_ahead));  // or they would be computed anew
   uint32_t* maximum = &shared.maxima[0][lane];
   uint32_t* last = &shared.last[0][lane / 8];
   int ignored = 0;
 
-  const auto next_d = [&](std::byte* at, int32_t piece) {
-    return NextOfD(run, at, piece, shared.d_jump);
-  };
   // Copies V and scores of the chunk `later` ones after the one that `kept` begins with, to which
   // scores_ahead points; it moves on.
   const auto fetch = [&](uint32_t stage, int32_t chunk, int later) {
     const uint32_t bits = kept >> kBlocksPerChunk * later;
     const bool mine = bits & 1;
     CopyAsync16If(mine, lane_stage.vector + stage, v + later * kBytesPerChunk);
-    lane_stage.FetchScores(mine && chunk < run.whole, stage, scores_ahead);
+    lane_stage.FetchScores(mine && chunk < run.whole, stage, run.scores + scores_ahead);
     CommitCopies();
     scores_ahead += __popc(bits & 15) * int32_t{kScanBlock * sizeof(S)};
   };
-  uint32_t place = lane * sizeof(uint4);  // of the lane's vector in the chunk's piece, in the ring
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    fetch(i * sizeof(Stage<S>), i, i);
-    d_ahead = next_d(d_ahead, i + 1);
-  }
+  for (int i = 0; i < kAhead; ++i) fetch(i * sizeof(Stage<S>), i, i);
 
-  uint32_t now = 0;  // offset of the chunk's stage
-  uint32_t changed_before = 0;
+  uint32_t place = lane * sizeof(uint4);  // of the lane's vector in the chunk's piece, in the ring
+  uint32_t now = 0;                       // offset of the chunk's stage
   uint32_t own = ~0u << run.offset << 1;  // vectors of the piece that are the warp's own
   WindowTurn<kWord> turn(odd);
 #pragma unroll 1
   for (int32_t chunk = 0;; ++chunk) {
     __syncwarp();
     // Into the stage before: it is free again.
-    d_ahead = next_d(d_ahead, chunk + kPieces - 1);
-    FetchOfD(run, ring + (place - kBytesPerChunk) % kRingBytes, chunk + kPieces - 1, d_ahead);
+    constexpr int32_t kLater = kPieces - 1;
+    FetchOfD(run, LoadShared4(changed + kLater * 4) | run.d_whole,
+             InRing(ring, place - kBytesPerChunk), chunk + kLater,
+             VectorOfD(run, chunk + kLater, bytes + kLater * kBytesPerChunk));
     fetch(now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>), chunk + kAhead, kAhead);
     WaitForCopies<kAhead>();
     __syncwarp();
 
     uint32_t v_now[4];
     uint32_t d_now[4];
-    const uint32_t start = (place + run.offset * uint32_t{sizeof(uint4)}) % kRingBytes;
-    const uint32_t after = (start + uint32_t{sizeof(uint4)}) % kRingBytes;
-    Window<kWord>(ring + start, ring + after, odd, d_now);
+    const uint32_t start = InRing(ring, place + run.offset * uint32_t{sizeof(uint4)});
+    const uint32_t after = InRing(ring, place + (run.offset + 1) * uint32_t{sizeof(uint4)});
+    Window<kWord>(start, after, odd, d_now);
     LoadShared16(lane_stage.vector + now, v_now);
     const bool mine = kept & 1;
     uint32_t wrong = 0;
@@ -285,16 +308,14 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
       if (wrong != 0) {
         constexpr uint32_t kFetched = (1u << kBlocksPerChunk * kStages) - 1;
         const auto* from = reinterpret_cast<const S*>(
-            scores_ahead - __popc(kept & kFetched) * int32_t{kScanBlock * sizeof(S)});
+            run.scores + scores_ahead - __popc(kept & kFetched) * int32_t{kScanBlock * sizeof(S)});
         const int lane8 = lane % 8;
         from += lane8 * (kSlotsPerLane - 16 / int32_t{sizeof(S)});  // from the piece to the scores
         const int32_t slot = chunk * kSlotsPerChunk + lane * kSlotsPerLane;
         uint32_t each_v[4];
         uint32_t each_d[4];
-        LoadShared16(lane_stage.vector + now, each_v);
-        Window<kWord>(ring + start, ring + after, odd, each_d);
-        ignored +=
-            ObserveEach(from, min(shared.end_slot - slot, kSlotsPerLane), weights, each_v, each_d);
+        ignored += ObserveEach<kWord>(from, min(shared.end_slot - slot, kSlotsPerLane), weights,
+                                      {lane_stage.vector + now, start, after, odd}, each_v, each_d);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           v_now[i] = each_v[i];
@@ -315,24 +336,26 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
     // Vectors again, in the ring; then those of the piece that the chunk ends, to memory.
     uint32_t vector[4];
     turn.Vector(d_now, vector);
-    const uint32_t changed = __ballot_sync(~0u, mine);
-    StoreShared16(ring + start, vector);
+    __syncwarp();  // all lanes have their windows
+    StoreShared16(start, vector);
     if (chunk == 0 && lane == 0 && mine) turn.StoreStart(vector, shared.d_start);
     __syncwarp();
-    LoadShared16(ring + place, vector);
-    const uint32_t stored = ChangedVectors(changed, changed_before, run.offset) & own;
-    StoreVectorIf((stored >> lane & 1) && chunk < run.d_pieces, d, vector);
-    d = next_d(d, chunk + 1);
-    place = (place + kBytesPerChunk) % kRingBytes;
+    LoadShared16(InRing(ring, place), vector);
+    StoreVectorIf(((LoadShared4(changed) & own) >> lane & 1) && chunk < run.d_pieces,
+                  VectorOfD(run, chunk, bytes), vector);
+    place += kBytesPerChunk;
+    bytes += kBytesPerChunk;
+    changed += 4;
     if (chunk + 1 == run.chunks) {
       // What is left of the piece after it.
-      LoadShared16(ring + place, vector);
-      const uint32_t rest = ChangedVectors(0, changed, run.offset) & ~(~0u << run.offset);
-      StoreVectorIf((rest >> lane & 1) && chunk + 1 < run.d_pieces, d, vector);
-      if (lane == 0 && changed >> 31 && shared.d_end) turn.StoreEnd(shared.d_end);
+      LoadShared16(InRing(ring, place), vector);
+      const uint32_t rest = LoadShared4(changed) & ~(~0u << run.offset);
+      StoreVectorIf((rest >> lane & 1) && chunk + 1 < run.d_pieces,
+                    VectorOfD(run, chunk + 1, bytes), vector);
+      const bool end_changed = __ballot_sync(~0u, mine) >> 31;
+      if (lane == 0 && end_changed && shared.d_end) turn.StoreEnd(shared.d_end);
       return ignored;
     }
-    changed_before = changed;
     own = ~0u;
     v += kBytesPerChunk;
     asm volatile("" : "+l"(v));
@@ -345,27 +368,28 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
 
 // Starts the copy of the maxima of V over half a page; they are there after the first chunk.
 template <typename S>
-__device__ inline void FetchMaxima(const uint16_t* from, RunShared<S>& shared) {
+__device__ inline void FetchMaxima(bool wanted, const uint16_t* from, RunShared<S>& shared) {
   const int lane = threadIdx.x % 32;
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared.v_max));
-  CopyAsyncIf<4>(lane < 16, to + lane % 16 * 4, from + lane % 16 * 2);
+  CopyAsyncIf<4>(wanted && lane < 16, to + lane % 16 * 4, from + lane % 16 * 2);
 }
 
 // Leaves the summaries of the run's blocks, the first of which is `first_block`, from what its
-// lanes left. Whole warps.
+// lanes left: of all of them, or of those that were scored. Whole warps.
 template <typename S>
 __device__ inline void StoreSummaries(const RunShared<S>& shared, int32_t chunks,
-                                      int32_t first_block) {
+                                      int32_t first_block, bool all) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t block = lane - first_block % 32;
   const int32_t blocks = min(BlocksOf(shared.end_slot, kScanBlock), chunks * kBlocksPerChunk);
   if (block < 0 || block >= blocks) return;
+  const bool scored = shared.kept >> block & 1;
+  if (!all && !scored) return;
   const uint32_t* const lanes =
       &shared.maxima[block / kBlocksPerChunk][block % kBlocksPerChunk * 8];
   uint32_t best = lanes[0];
 #pragma unroll
   for (int i = 1; i < 8; ++i) best = MaxOf(best, lanes[i]);
-  const bool scored = shared.kept >> block & 1;
   const auto v_max = static_cast<uint16_t>(scored ? best : shared.v_max[lane]);
   const uint32_t inner = MaxOf(v_max, best >> 16);
   const uint32_t last = (&shared.last[0][0])[block];

@@ -57,6 +57,12 @@ __device__ inline void StoreShared16(uint32_t at, const uint32_t (&in)[4]) {
                : "memory");
 }
 
+__device__ inline uint32_t LoadShared4(uint32_t at) {
+  uint32_t out;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(out) : "r"(at) : "memory");
+  return out;
+}
+
 __device__ inline void LoadShared8(uint32_t at, uint32_t out[2]) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
                : "=r"(out[0]), "=r"(out[1])

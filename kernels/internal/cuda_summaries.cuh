@@ -21,17 +21,26 @@ class SummaryReader {
         farthest_(DAt<Bf16>(state, record, g, layer, query)),
         query_(query) {
     asm volatile("" : "+l"(base_));  // or nvcc would compute it anew all the time
-    const int32_t first = tiles.first / 2;
-    const int32_t page = first + static_cast<int32_t>(threadIdx.x % 32);
+    // Of blocks of 64: in other geometries what comes of it means nothing, and is not looked at.
+    const int32_t first = min(tiles.first / 2, kMaxPages - 1);
+    const int32_t page = min(first + static_cast<int32_t>(threadIdx.x % 32), kMaxPages - 1);
     page_ = record.pages[page * 64 < blocks ? page : 0];
     first_page_ = record.pages[0];
     page_before_ = first > 0 && tiles.first * 32 <= blocks ? record.pages[first - 1] : kNoPage;
   }
 
+  // Has the summaries of the tiles come closer, whatever they are now.
+  __device__ void Prefetch(Tiles tiles) const {
+    if (static_cast<int32_t>(threadIdx.x % 32) * 2 >= tiles.end - tiles.first) return;
+    const std::byte* const at = Page(page_) - threadIdx.x % 32 * sizeof(BlockSummary);
+    PrefetchToL2(at);
+    PrefetchToL2(at + 32 * sizeof(BlockSummary));
+    PrefetchToL2(&FirstPage()->query);
+  }
+
   // Once the summaries are there; whole warps.
   __device__ void Start() {
-    const auto* first_page =
-        reinterpret_cast<const PageSummary*>(Page(first_page_) - threadIdx.x % 32 * 4);
+    const PageSummary* const first_page = FirstPage();
     summary_query_ = first_page->query;
     summary_slots_ = first_page->slots;
     next_ = query_ != summary_query_;
@@ -39,7 +48,7 @@ class SummaryReader {
     if (page_before_ != kNoPage) before_ = Load(Page(page_before_) + 32 * sizeof(BlockSummary));
   }
 
-  // The order keys (LowOrderKey) of the scores of the lane's blocks in kCount tiles, from the i-th
+  // The order keys (OrderKeys) of the scores of the lane's blocks in kCount tiles, from the i-th
   // of the warp on, the next ones each time. Those of blocks that are not free are anything.
   // meanwhile() is called while they are on their way. Whole warps.
   template <int kCount, typename Meanwhile>
@@ -53,15 +62,25 @@ class SummaryReader {
       own[k + 1] = Load(at + 32 * sizeof(BlockSummary));
     }
     meanwhile();
+    // Two tiles at a time, one in each half.
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      // The block before: of the lane before, or of the last lane in the tile before.
-      const bool last = threadIdx.x % 32 == 31;
-      uint32_t other = __shfl_sync(~0u, last ? before_ : own[k], (threadIdx.x + 31) % 32);
-      before_ = own[k];
-      other = next_ ? other : own[k];
-      keys[k] = LowOrderKey(MaxOf(own[k], other >> 16));
+    for (int k = 0; k < kCount; k += 2) {
+      const uint32_t inner = __byte_perm(own[k], own[k + 1], 0x5410);
+      const uint32_t last = __byte_perm(own[k], own[k + 1], 0x7632);
+      // Of the block before: of the lane before, or of the last lane in the tile before.
+      const bool ends_tile = threadIdx.x % 32 == 31;
+      const uint32_t handed_on = ends_tile ? __byte_perm(before_, last, 0x5432) : last;
+      const uint32_t before = __shfl_sync(~0u, handed_on, (threadIdx.x + 31) % 32);
+      before_ = last;
+      const uint32_t pair = OrderKeys(MaxOf(inner, next_ ? before : last));
+      keys[k] = pair & 0xffffu;
+      keys[k + 1] = pair >> 16;
     }
+  }
+
+  // Says that the summaries were seen as they are: see PageSummary. One thread, after Start.
+  __device__ void Settle() const {
+    const_cast<PageSummary*>(FirstPage())->settled = summary_query_;
   }
 
   // Whether the scores are right.
@@ -72,6 +91,9 @@ class SummaryReader {
  private:
   static constexpr uint32_t kNoPage = UINT32_MAX;
 
+  __device__ const PageSummary* FirstPage() const {
+    return reinterpret_cast<const PageSummary*>(Page(first_page_) - threadIdx.x % 32 * 4);
+  }
   // The lane's part of a page's summary.
   __device__ const std::byte* Page(uint32_t unit) const {
     return base_ + uint64_t{unit} * kPageOffsetUnit;
@@ -90,7 +112,7 @@ class SummaryReader {
   int64_t summary_query_;
   int64_t summary_slots_;
   bool next_;
-  uint32_t before_;  // of lane 31: the last block of the tile before
+  uint32_t before_;  // of lane 31, in the high half: `last` of the last block of the tile before
 };
 
 }  // namespace spin::kernels::internal

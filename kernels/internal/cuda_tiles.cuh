@@ -10,6 +10,29 @@
 // each warp and one block of each for every lane.
 namespace spin::kernels::internal {
 
+// A pointer that nvcc takes as it is: it would compute it anew from what it is made of, all the
+// time.
+template <typename T>
+__device__ inline T* Opaque(T* pointer) {
+  asm volatile("" : "+l"(pointer));
+  return pointer;
+}
+
+// Starts to fetch a line of memory. What is read later is what is there then, so this may come
+// before the kernel before has ended.
+__device__ inline void PrefetchToL2(const void* line) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+}
+
+// Without a branch.
+__device__ inline void StoreIf(bool wanted, int32_t* at, int32_t value) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.u32 p, %0, 0;"
+      " @p st.global.b32 [%1], %2; }" ::"r"(uint32_t{wanted}),
+      "l"(at), "r"(value)
+      : "memory");
+}
+
 // The tiles of one warp, 32 blocks each: whole pages of two tiles, but for the last one.
 struct Tiles {
   int32_t first;
@@ -34,6 +57,9 @@ class RegisterKeys {
 
   __device__ explicit RegisterKeys(std::byte*) {}
 
+  // Keys of a lane, also past the last tile.
+  __device__ static int32_t Count(Tiles) { return kEach; }
+
   // make(i, out) makes the keys of kGroup tiles from the i-th of the warp on, in ascending order.
   template <typename Make>
   __device__ void MakeEach(Tiles tiles, const Make& make) {
@@ -57,12 +83,15 @@ class RegisterKeys {
 };
 
 // The same in memory.
+template <int kMost>
 class MemoryKeys {
  public:
-  static constexpr int kMostTiles = 64;
+  static constexpr int kMostTiles = kMost;
   static constexpr int kGroup = 4;
 
   __device__ explicit MemoryKeys(std::byte* at) : keys_(reinterpret_cast<uint32_t*>(at)) {}
+
+  __device__ static int32_t Count(Tiles tiles) { return tiles.end - tiles.first; }
 
   template <typename Make>
   __device__ void MakeEach(Tiles tiles, const Make& make) {
@@ -102,11 +131,7 @@ class TileBits {
       if (tile == 32 * k + Lane()) words_[k] = bits;
     }
   }
-  __device__ uint32_t Get(int tile) const {
-    uint32_t bits = __shfl_sync(~0u, words_[0], tile);
-    if (kWords == 2 && tile >= 32) bits = __shfl_sync(~0u, words_[kWords - 1], tile);
-    return bits;
-  }
+  __device__ uint32_t Get(int tile) const { return OfTile(words_, tile); }
   // How many bits are set, in all lanes.
   __device__ uint32_t Count() const {
     uint32_t count = 0;
@@ -149,6 +174,14 @@ class TileBits {
   __device__ uint32_t Word(int k) const { return words_[k]; }
 
   static constexpr int kWords = (kMostTiles + 31) / 32;
+
+  // What the lane of this tile has in `words`.
+  __device__ static uint32_t OfTile(const uint32_t (&words)[kWords], int tile) {
+    uint32_t word = words[0];
+#pragma unroll
+    for (int k = 1; k < kWords; ++k) word = tile / 32 == k ? words[k] : word;
+    return __shfl_sync(~0u, word, tile % 32);
+  }
 
  private:
   __device__ static int Lane() { return static_cast<int>(threadIdx.x % 32); }

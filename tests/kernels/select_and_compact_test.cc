@@ -122,6 +122,29 @@ TEST_P(SelectAndCompactTest, LongContextsAreThoseOfTwoLaunches) {
   }
 }
 
+// The same where a GPU has summaries, for rows that keep all blocks, too: of few blocks some of its
+// warps have nothing to choose from.
+TEST_P(SelectAndCompactTest, LongContextsKeepAllBlocksOfRowsThatAreNotListed) {
+  std::mt19937_64 random(8);
+  for (const int32_t max_blocks : {2048, 8192, 9000, 33000}) {
+    TestSession session(device_, {.geometry = {1, 64, 512, 1, Dtype::kBF16},
+                                  .max_slots = int64_t{64} * max_blocks});
+    session.Open(0, int64_t{64} * max_blocks);
+    for (const int32_t blocks : {100, max_blocks}) {
+      const Row row = RowAt(int64_t{64} * blocks - 1 - static_cast<int64_t>(random() % 50));
+      Fill(session, row, random);
+      Row other = row;
+      other.generation = 5;
+      for (const Row& compacted : {row, Padded(row), other}) {
+        Launch launch = LaunchOf(session, {row});
+        launch.compacted = {compacted};
+        ExpectSame(session, launch);
+        if (HasFailure()) FAIL() << blocks << " of " << max_blocks << " blocks";
+      }
+    }
+  }
+}
+
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed) {}

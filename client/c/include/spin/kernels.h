@@ -147,7 +147,7 @@ typedef struct spin_geometry {
 
 /* Bytes of one state page, a multiple of 256. */
 SPIN_API spin_code spin_page_bytes(const spin_geometry* geometry, int64_t* bytes);
-/* Bytes of scratch memory, 8-byte aligned, for spin_select and spin_select_and_compact, and for
+/* Bytes of scratch memory, 16-byte aligned, for spin_select and spin_select_and_compact, and for
  * spin_audit with audits, of up to this size on this device. Launches on one stream may share it.
  */
 SPIN_API spin_code spin_select_workspace_bytes(const spin_device* device, int32_t layers,
@@ -246,7 +246,8 @@ SPIN_API spin_code spin_compact(spin_device* device, const spin_compact_params* 
  * beginning of the step that uses them. Both launches agree in all that they share. Row for row,
  * those of `compact` are those of `select` (request, next_n, position, buffer) or padding, which
  * keeps all blocks, also where a list is made: an audited row. Any other row keeps all blocks, too,
- * and counts in `unserved`. On a GPU it starts on the rows of both as early as spin_select does. */
+ * and counts in `unserved`. On a GPU it starts on the rows of both as early as spin_select does.
+ * Nobody may read the lists before the launch has ended: their stamps are not written last here. */
 SPIN_API spin_code spin_select_and_compact(spin_device* device, const spin_select_params* select,
                                            const spin_compact_params* compact, void* stream);
 
