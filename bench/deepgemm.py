@@ -8,9 +8,9 @@ DeepGEMM's paged MQA logits, on V4-Flash geometry (21 layers, 64 heads x 128, fp
 
 for a whole decode step, all layers and requests: own is observe, and select with compact in one launch; the scans are of
 all blocks and of the kept ones, through the compacted table. `obs+sel` is observe and select alone, `compact` what is
-left of own. Medians of CUDA graphs; everything is rotated past the L2 cache as in
-gpu_step_bench, `cold` flushes it besides. `floor` is (10 keep + 2) bytes * slots * requests * layers over the copy
-bandwidth of the same run (observe and select, bf16 state, fp32 scores).
+left of own. Medians of CUDA graphs; requests decode on, and everything is rotated past the L2 cache as in
+gpu_step_bench, `cold` flushes it besides. `floor` is that of gpu_step_bench, for observe and select, over the copy
+bandwidth of the same run (bf16 state, fp32 scores).
 
 Before it times anything it checks, with next_n 1 and 2: kept scores and top-K are those of the full scan bit by bit,
 lists that keep all blocks change nothing, and one launch makes the lists and tables of two. Needs a GPU, PyTorch,
@@ -28,6 +28,7 @@ import sys
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent),
                 str(pathlib.Path(__file__).resolve().parents[1] / "client" / "c" / "python")]
 
+STEPS = 12                # of each session in a replay: of several slots, so that the query moves as often as it does
 L2_REACH = 320 << 20      # bytes of state and scores that steps go through, over several sessions
 WEIGHT_BYTES = 32 << 20   # that the emulated attention reads, in each layer
 SCORE_BUFFERS = 2         # of the engine, used in turn from layer to layer
@@ -106,8 +107,10 @@ def check_all_kept(session) -> int:
     """Lists that keep all blocks: table, lengths, scores and top-K are those without Spin. Returns the scores compared."""
     engine, shape = session.engine, session.shape
     compared = 0
+    blocks = -(-shape.visible(shape.position + shape.next_n - 1) // engine_step.BLOCK)
     for layer in range(shape.layers):
-        if not (torch.equal(session.kept_table[layer], engine.table) and torch.equal(session.lengths, engine.lengths)):
+        if not (torch.equal(session.kept_table[layer, :, :blocks], engine.table[:, :blocks]) and
+                torch.equal(session.lengths, engine.lengths)):
             raise AssertionError(f"layer {layer}: table or lengths of lists that keep all blocks differ from the engine's")
         scored = (torch.arange(shape.slots, device=engine.lengths.device) < engine.lengths[..., None]).flatten(0, 1)
         nothing = torch.tensor(-torch.inf, device=scored.device)
@@ -165,37 +168,45 @@ def check(device, scorer, on: str, slots: int = 32768, requests: int = 4) -> lis
 def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
     """One size at engine.shape.sparsity."""
     shape = engine.shape
-    sessions = [engine_step.Session(device, engine, full_scores)]
+    sessions = [engine_step.Session(device, engine, full_scores, STEPS)]
     while len(sessions) * sessions[0].bytes_per_step < L2_REACH:
-        sessions.append(engine_step.Session(device, engine, full_scores))
+        sessions.append(engine_step.Session(device, engine, full_scores, STEPS))
     session = sessions[0]
-    steps = len(sessions) * max(1, 12 // len(sessions))
-    turns = [sessions[i % len(sessions)] for i in range(steps)]
+
+    def go_on():
+        for one in sessions:
+            one.advance(STEPS)
 
     def every(work):
-        return gpu_clock.time_of(gpu_clock.capture(lambda: [work(one) for one in turns]), steps)
+        graph = gpu_clock.capture(lambda: [work(one, step) for step in range(STEPS) for one in sessions])
+        time = gpu_clock.time_of(graph, STEPS * len(sessions), go_on)
+        go_on()
+        return time
 
-    def observe_select(one):
-        one.observe()
-        one.select()
+    def observe_select(one, step):
+        one.observe(step)
+        one.select(step)
 
-    def own(one):
-        one.observe()
-        one.select_and_compact()
+    def own(one, step):
+        one.observe(step)
+        one.select_and_compact(step)
 
     def scan(score):
         for layer in range(shape.layers):
             score(layer)
 
     all_graph, kept_graph = (gpu_clock.capture(lambda: scan(score)) for score in (engine.score, session.score))
-    own_graph = gpu_clock.capture(lambda: own(session))
+    own_graph = gpu_clock.capture(lambda: own(session, 0))
     keep = session.kept / shape.blocks
     out = {"slots": shape.slots, "requests": shape.requests, "sparsity": shape.sparsity, "kept": keep,
            "scan_all_us": gpu_clock.time_of(all_graph), "scan_kept_us": gpu_clock.time_of(kept_graph),
            "observe_select_us": every(observe_select), "own_us": every(own),
-           "floor_us": (10 * keep + 2) * shape.slots * shape.requests * shape.layers / bandwidth * 1e6}
-    cold = {"scan_all": all_graph, "scan_kept": kept_graph, "own": own_graph}
-    out.update({f"cold_{name}_us": gpu_clock.time_of(graph, before=flush) for name, graph in cold.items()})
+           "floor_us": (12 * keep + 2 * (1 - keep) / shape.tokens_per_slot) * shape.slots * shape.requests * shape.layers /
+                       bandwidth * 1e6}
+    for name, graph in {"scan_all": all_graph, "scan_kept": kept_graph}.items():
+        out[f"cold_{name}_us"] = gpu_clock.time_of(graph, before=flush)
+    out["cold_own_us"] = gpu_clock.time_of(own_graph, before=lambda: (session.advance(1), flush()),
+                                           cycle=shape.tokens_per_slot)
     saved = out["scan_all_us"] - out["scan_kept_us"]
     out["saved_us"] = saved
     out["compact_us"] = out["own_us"] - out["observe_select_us"]
@@ -255,7 +266,12 @@ def measure_layered(session) -> dict:
 
     forms = {"without_spin": lambda: plain(engine.score), "kept_only": lambda: plain(session.score),
              "batched": batched, "per_layer": per_layer}
-    out = {f"{name}_us": gpu_clock.time_of(gpu_clock.capture(form)) for name, form in forms.items()}
+    def advance():
+        session.advance(1)
+
+    out = {f"{name}_us": gpu_clock.time_of(gpu_clock.capture(form), before=advance if form in (batched, per_layer) else None,
+                                           cycle=shape.tokens_per_slot)
+           for name, form in forms.items()}
     attend = gpu_clock.capture(lambda: [attention(layer) for layer in range(shape.layers)])
     out["attention_us"] = gpu_clock.time_of(attend)
     out["critical_path"] = out["per_layer_us"] / out["batched_us"]

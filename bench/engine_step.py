@@ -15,6 +15,7 @@ import torch
 
 EPOCH, GENERATION = 1, 1
 BLOCK = 64
+GROWTH = 256  # slots that a context grows by before it starts again
 FP8 = torch.float8_e4m3fn
 
 
@@ -36,8 +37,8 @@ class Shape:
 
     @property
     def position(self) -> int:
-        """Of the step. Its query is on the last token of a slot, so that the distances move before the step after it."""
-        return self.tokens_per_slot * (self.slots - 4) - 1
+        """Of the first step: on the last token of a slot. Contexts grow from there, to at most `slots`."""
+        return self.tokens_per_slot * (self.slots - GROWTH) - 1
 
     def visible(self, position: int) -> int:
         return (position + 1) // self.tokens_per_slot
@@ -100,33 +101,56 @@ class Engine:
 
 
 class Session:
-    """A session as spind lays it out, with requests whose contexts are full, one step after a full scan: the lists for
-    shape.position are there, compacted and scored. What follows may be launched any number of times: observe() takes the
-    scores of that step again, select_and_compact() makes and compacts the lists of the one after it, of as many blocks.
-    Launches find the session through a binding, as in an engine's captured graph."""
+    """A session as spind lays it out, with requests that decode on from one step after a full scan: the lists for
+    shape.position are there, compacted and scored. observe(i) takes scores of the i-th step from there,
+    select_and_compact(i) makes and compacts the lists of the one after it; advance(n) says that n steps were made. The
+    scores are those of the first step, whatever the lists of the others are. Launches find the session through a binding,
+    as in an engine's captured graph."""
 
-    def __init__(self, device: spin.Device, engine: Engine, full_scores: torch.Tensor):
-        self.device, self.engine, self.shape = device, engine, engine.shape
+    def __init__(self, device: spin.Device, engine: Engine, full_scores: torch.Tensor, steps: int = 1):
+        self.device, self.engine, self.shape, self.steps = device, engine, engine.shape, steps
         shape, on = engine.shape, engine.device
         layers, requests, blocks = shape.layers, shape.requests, shape.blocks
         self._allocate(blocks)
-        self._begin(step=0)
-        # One step back: everything is scored, and the lists of `position` are made.
-        self._write(self.scored, [spin.ScoredRow(r, shape.next_n, shape.position - shape.next_n, shape.next_n, 1,
-                                                 spin.COVERS_ALL, r) for r in range(requests)])
-        self.scores = full_scores
-        self.observe()
-        self.select_and_compact()
+        self.full_scores = full_scores
+        self._start()
         self.lengths = self.kept_slots[0].clone()
         if not all(torch.equal(self.lengths, of_layer) for of_layer in self.kept_slots):
             raise AssertionError("layers keep different numbers of blocks")
         self.plan = engine.scorer.plan(self.lengths)
         self.scores = torch.zeros(layers, requests, shape.next_n, shape.slots, device=on)
+        # Nothing is left of what the scoring kernel leaves past the lengths: contexts grow.
+        scored = torch.arange(shape.slots, device=on) < self.lengths[..., None]
         for layer in range(layers):
-            self.scores[layer] = self.score(layer).view(requests, shape.next_n, -1)
-        self._write(self.scored, [spin.ScoredRow(r, shape.next_n, shape.position, shape.next_n, 0, spin.COVERS_KEPT, r)
-                                  for r in range(requests)])
-        self._begin(step=1)
+            self.scores[layer] = torch.where(scored, self.score(layer).view(requests, shape.next_n, -1), 0)
+
+    def _start(self):
+        """One step back everything is scored, and the lists of shape.position are made."""
+        self.position = self.shape.position - self.shape.next_n
+        self._write_rows(spin.COVERS_ALL)
+        self.scores, later = self.full_scores, getattr(self, "scores", None)
+        self.observe()
+        self.select_and_compact()
+        if later is not None:
+            self.scores = later
+        self.advance(1)
+
+    def advance(self, steps: int):
+        self.position += steps * self.shape.next_n
+        if self.shape.visible(self.position + self.steps * self.shape.next_n) >= self.shape.slots:
+            self._start()
+        else:
+            self._write_rows(spin.COVERS_KEPT)
+
+    def _write_rows(self, coverage: int):
+        """Of the next steps, in the list buffers in turn."""
+        next_n, requests = self.shape.next_n, range(self.shape.requests)
+        positions = [self.position + i * next_n for i in range(self.steps)]
+        turns = [((position - self.shape.position) // next_n % 2, position) for position in positions]
+        self._write(self.scored, [spin.ScoredRow(r, next_n, position, next_n, buffer, coverage, r)
+                                  for buffer, position in turns for r in requests])
+        self._write(self.rows, [spin.Row(r, next_n, position + next_n, 1 - buffer, GENERATION)
+                                for buffer, position in turns for r in requests])
 
     def _allocate(self, blocks: int):
         shape, geometry, library = self.shape, self.shape.geometry(), self.device.library
@@ -145,8 +169,8 @@ class Session:
         self.counters = self._zeros(layers * ctypes.sizeof(spin.LayerCounters))
         self.policy = self._upload([spin.Policy((ctypes.c_double * 128)(*[shape.sparsity] * 128), 0.05, 0.5, 1, 0, 0)])
         self.workspace = self._zeros(max(8, self.device.select_workspace_bytes(layers, requests, blocks)))
-        self.rows = self._zeros(requests * ctypes.sizeof(spin.Row))
-        self.scored = self._zeros(requests * ctypes.sizeof(spin.ScoredRow))
+        self.rows = self._zeros(self.steps * requests * ctypes.sizeof(spin.Row))
+        self.scored = self._zeros(self.steps * requests * ctypes.sizeof(spin.ScoredRow))
         self.binding = self._upload([spin.Binding(
             self.slab.data_ptr(), self.records.data_ptr(), self.counters.data_ptr(), None, self.headers.data_ptr(),
             self.lists.data_ptr(), self.masks.data_ptr(), EPOCH, spin.EmaWeights(0.5, 0.5))])
@@ -155,12 +179,6 @@ class Session:
         self.kept_blocks = torch.zeros(table, dtype=torch.int32, device=on)
         self.kept_slots = torch.zeros(layers, requests, shape.next_n, dtype=torch.int32, device=on)
         self.unserved = torch.zeros(1, dtype=torch.int32, device=on)
-
-    def _begin(self, step: int):
-        """The rows whose lists are made and compacted: at shape.position or one step on, in the buffers in turn."""
-        position = self.shape.position + step * self.shape.next_n
-        self._write(self.rows, [spin.Row(r, self.shape.next_n, position, step, GENERATION)
-                                for r in range(self.shape.requests)])
 
     def _zeros(self, count: int) -> torch.Tensor:
         return torch.zeros(count, dtype=torch.uint8, device=self.engine.device)
@@ -184,38 +202,41 @@ class Session:
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self.engine.device != "cpu" else None
 
-    def observe(self):
+    def observe(self, step: int = 0):
         """All layers, from self.scores."""
         stride = self.scores.stride()
-        scores = spin.Scores(self.scores.data_ptr(), stride[0], stride[1], stride[2], spin.F32)
-        self._observe(self._launch(), scores)
+        self._observe(self._launch(), spin.Scores(self.scores.data_ptr(), stride[0], stride[1], stride[2], spin.F32), step)
 
     def observe_layer(self, layer: int, scores: torch.Tensor):
         """One layer, from what score() returned."""
         next_n, stride = self.shape.next_n, scores.stride(0)
-        self._observe(self._launch(layer, 1), spin.Scores(scores.data_ptr(), 0, next_n * stride, stride, spin.F32))
+        self._observe(self._launch(layer, 1), spin.Scores(scores.data_ptr(), 0, next_n * stride, stride, spin.F32), 0)
 
-    def _observe(self, launch: spin.Launch, scores: spin.Scores):
-        self.device.observe(spin.ObserveParams(max_next_n=self.shape.next_n, launch=launch, rows=self.scored.data_ptr(),
-                                               scores=scores), self._stream)
+    def _observe(self, launch: spin.Launch, scores: spin.Scores, step: int):
+        rows = self.scored.data_ptr() + step * self.shape.requests * ctypes.sizeof(spin.ScoredRow)
+        self.device.observe(spin.ObserveParams(max_next_n=self.shape.next_n, launch=launch, rows=rows, scores=scores),
+                            self._stream)
 
-    def select(self):
-        self.device.select(self._select_params(), self._stream)
+    def select(self, step: int = 0):
+        self.device.select(self._select_params(step), self._stream)
 
-    def compact(self):
+    def compact(self, step: int = 0):
         """The lists: a table, lengths and blocks for each layer."""
-        self.device.compact(self._compact_params(), self._stream)
+        self.device.compact(self._compact_params(step), self._stream)
 
-    def select_and_compact(self):
-        self.device.select_and_compact(self._select_params(), self._compact_params(), self._stream)
+    def select_and_compact(self, step: int = 0):
+        self.device.select_and_compact(self._select_params(step), self._compact_params(step), self._stream)
 
-    def _select_params(self) -> spin.SelectParams:
-        return spin.SelectParams(launch=self._launch(), rows=self.rows.data_ptr(), policy=self.policy.data_ptr(),
+    def _rows_of(self, step: int) -> int:
+        return self.rows.data_ptr() + step * self.shape.requests * ctypes.sizeof(spin.Row)
+
+    def _select_params(self, step: int) -> spin.SelectParams:
+        return spin.SelectParams(launch=self._launch(), rows=self._rows_of(step), policy=self.policy.data_ptr(),
                                  workspace=self.workspace.data_ptr())
 
-    def _compact_params(self) -> spin.CompactParams:
+    def _compact_params(self, step: int) -> spin.CompactParams:
         return spin.CompactParams(
-            launch=self._launch(), rows=self.rows.data_ptr(), block_table=self.engine.table.data_ptr(),
+            launch=self._launch(), rows=self._rows_of(step), block_table=self.engine.table.data_ptr(),
             table_stride=self.shape.blocks, next_n_stride=self.shape.next_n, kept_table=self.kept_table.data_ptr(),
             kept_slots=self.kept_slots.data_ptr(), kept_blocks=self.kept_blocks.data_ptr(),
             unserved=self.unserved.data_ptr())

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 #include <string>
 
@@ -23,10 +24,11 @@ constexpr uint32_t kGeneration = 1;
 template <typename T>
 void Upload(const DeviceMemory& to, const std::vector<T>& values) {
   Check(cudaMemcpy(to.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+  Check(cudaStreamSynchronize(cudaStreamLegacy));  // launches are on another stream
 }
 
-// The last position of a context of `slots` one-token slots.
-int64_t LastPosition(int64_t slots) { return slots - 2; }
+// Slots that a context grows by before it starts again.
+int64_t Growth(int64_t slots) { return std::min<int64_t>(512, slots / 2); }
 
 }  // namespace
 
@@ -42,9 +44,10 @@ void Check(const absl::Status& status) {
   std::exit(1);
 }
 
-Bed::Bed(kernels::Device& device, const BedShape& shape, cudaStream_t stream)
+Bed::Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t stream)
     : device_(device),
       shape_(shape),
+      steps_(steps),
       stream_{stream},
       pages_per_request_(kernels::PagesFor(shape.slots)),
       slab_(shape.requests * pages_per_request_ * kernels::PageBytes(geometry())),
@@ -55,38 +58,67 @@ Bed::Bed(kernels::Device& device, const BedShape& shape, cudaStream_t stream)
              sizeof(kernels::ListMask)),
       counters_(shape.layers * sizeof(kernels::LayerCounters)),
       policy_(sizeof(kernels::Policy)),
-      scored_(shape.requests * sizeof(kernels::ScoredRow)),
-      next_(shape.requests * sizeof(kernels::Row)),
+      binding_(sizeof(kernels::Binding)),
+      scored_(steps * shape.requests * sizeof(kernels::ScoredRow)),
+      next_(steps * shape.requests * sizeof(kernels::Row)),
       scores_(shape.layers * shape.requests * shape.slots * kernels::DtypeBytes(shape.scores)),
       workspace_(std::max<int64_t>(
-          device.SelectWorkspaceBytes(shape.layers, shape.requests, max_blocks()), 1)) {
+          device.SelectWorkspaceBytes(shape.layers, shape.requests, max_blocks()), 1)),
+      block_table_(shape.requests * max_blocks() * sizeof(int32_t)),
+      kept_table_(shape.layers * shape.requests * max_blocks() * sizeof(int32_t)),
+      kept_blocks_(shape.layers * shape.requests * max_blocks() * sizeof(int32_t)),
+      kept_slots_(shape.layers * shape.requests * sizeof(int32_t)) {
   MakeRecords();
   MakeScores();
+  MakeBlockTable();
   std::vector<kernels::Policy> policy(1);
   std::fill_n(policy[0].sparsity, kernels::kMaxLayers, shape.sparsity);
   policy[0].exploration = 0.05;
   policy[0].decay = 0.5;
   policy[0].seed = 1;
+  policy[0].pin_first_block = 1;
   Upload(policy_, policy);
+  Upload(binding_, std::vector<kernels::Binding>{
+                       {slab_.data(), reinterpret_cast<kernels::RequestRecord*>(records_.data()),
+                        reinterpret_cast<kernels::LayerCounters*>(counters_.data()), nullptr,
+                        reinterpret_cast<kernels::ListHeader*>(headers_.data()),
+                        reinterpret_cast<int32_t*>(blocks_.data()),
+                        reinterpret_cast<kernels::ListMask*>(masks_.data()), kEpoch,
+                        kernels::WeightsOf(0.5), nullptr}});
+  Start();
+}
 
-  // A full scan one step back, then the list of this step, then as Step() goes on.
-  const int64_t position = LastPosition(shape.slots);
+void Bed::Start() {
+  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - 1;
+  WriteRows(Coverage::kAll);
+  Step(0);
+  Advance(1);
+}
+
+void Bed::Advance(int steps) {
+  Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_.handle)));
+  for (int step = 0; step < steps; ++step) {
+    const int64_t slots = kernels::VisibleSlots(position_ + step, shape_.tokens_per_slot);
+    observed_blocks_ += shape_.requests * uint64_t{1} * kernels::BlocksOf(slots, 64);
+  }
+  position_ += steps;
+  if (position_ + steps_ >= shape_.slots * shape_.tokens_per_slot) {
+    Start();
+  } else {
+    WriteRows(Coverage::kKept);
+  }
+}
+
+void Bed::WriteRows(Coverage coverage) {
   std::vector<kernels::ScoredRow> scored;
   std::vector<kernels::Row> next;
-  for (uint32_t r = 0; r < static_cast<uint32_t>(shape.requests); ++r) {
-    scored.push_back({r, 1, position - 1, 1, 1, Coverage::kAll, r});
-    next.push_back({r, 1, position, 0, 0});
-  }
-  Upload(scored_, scored);
-  Upload(next_, next);
-  Step();
-  Check(cudaStreamSynchronize(stream));
-  for (int r = 0; r < shape.requests; ++r) {
-    scored[r].position = position;
-    scored[r].buffer = 0;
-    scored[r].coverage = Coverage::kKept;
-    next[r].position = position + 1;
-    next[r].buffer = 1;
+  for (int step = 0; step < steps_; ++step) {
+    const int64_t position = position_ + step;
+    const auto buffer = static_cast<uint32_t>(position % 2);
+    for (uint32_t r = 0; r < static_cast<uint32_t>(shape_.requests); ++r) {
+      scored.push_back({r, 1, position, 1, buffer, coverage, r});
+      next.push_back({r, 1, position + 1, 1 - buffer, kGeneration});
+    }
   }
   Upload(scored_, scored);
   Upload(next_, next);
@@ -96,19 +128,26 @@ kernels::Geometry Bed::geometry() const {
   return {.layers = shape_.layers,
           .block = 64,
           .topk = shape_.topk,
-          .tokens_per_slot = 1,
+          .tokens_per_slot = shape_.tokens_per_slot,
           .state = shape_.state};
 }
 
 int32_t Bed::max_blocks() const { return kernels::BlocksOf(shape_.slots, 64); }
 
 kernels::ListTable Bed::lists() const {
-  return {reinterpret_cast<kernels::ListHeader*>(headers_.data()),
-          reinterpret_cast<int32_t*>(blocks_.data()),
-          reinterpret_cast<kernels::ListMask*>(masks_.data()),
-          shape_.requests,
-          shape_.layers,
-          max_blocks()};
+  return {nullptr, nullptr, nullptr, shape_.requests, shape_.layers, max_blocks()};
+}
+
+const kernels::ScoredRow* Bed::ScoredRowsOf(int step) const {
+  return reinterpret_cast<kernels::ScoredRow*>(scored_.data()) + step * shape_.requests;
+}
+
+const kernels::Row* Bed::NextRowsOf(int step) const {
+  return reinterpret_cast<kernels::Row*>(next_.data()) + step * shape_.requests;
+}
+
+const kernels::Binding* Bed::binding() const {
+  return reinterpret_cast<kernels::Binding*>(binding_.data());
 }
 
 // Pages of a request lie scattered, as after a while of requests coming and going.
@@ -154,39 +193,57 @@ void Bed::MakeScores() {
   }
 }
 
-void Bed::Observe() {
-  Check(device_.Observe(
-      {.geometry = geometry(),
-       .state = {slab_.data(), reinterpret_cast<kernels::RequestRecord*>(records_.data())},
-       .layers = {0, shape_.layers},
-       .rows = reinterpret_cast<kernels::ScoredRow*>(scored_.data()),
-       .row_count = shape_.requests,
-       .max_next_n = 1,
-       .max_blocks = max_blocks(),
-       .epoch = kEpoch,
-       .lists = lists(),
-       .scores = {scores_.data(), shape_.scores, shape_.requests * shape_.slots, shape_.slots,
-                  shape_.slots},
-       .weights = kernels::WeightsOf(0.5),
-       .counters = reinterpret_cast<kernels::LayerCounters*>(counters_.data())},
-      stream_));
+// Physical blocks of the requests lie scattered, too.
+void Bed::MakeBlockTable() {
+  std::vector<int32_t> table(shape_.requests * max_blocks());
+  std::iota(table.begin(), table.end(), 0);
+  std::shuffle(table.begin(), table.end(), std::mt19937(3));
+  Upload(block_table_, table);
 }
 
-void Bed::Select() {
-  Check(device_.Select(
-      {.geometry = geometry(),
-       .state = {slab_.data(), reinterpret_cast<kernels::RequestRecord*>(records_.data())},
-       .layers = {0, shape_.layers},
-       .rows = reinterpret_cast<kernels::Row*>(next_.data()),
-       .row_count = shape_.requests,
-       .max_blocks = max_blocks(),
-       .layer_stride = 0,
-       .block_scores = nullptr,
-       .policy = reinterpret_cast<kernels::Policy*>(policy_.data()),
-       .epoch = kEpoch,
-       .lists = lists(),
-       .workspace = workspace_.data()},
-      stream_));
+void Bed::Observe(int step) {
+  Check(device_.Observe({.geometry = geometry(),
+                         .layers = {0, shape_.layers},
+                         .rows = ScoredRowsOf(step),
+                         .row_count = shape_.requests,
+                         .max_next_n = 1,
+                         .max_blocks = max_blocks(),
+                         .lists = lists(),
+                         .scores = {scores_.data(), shape_.scores, shape_.requests * shape_.slots,
+                                    shape_.slots, shape_.slots},
+                         .binding = binding()},
+                        stream_));
+}
+
+kernels::SelectParams Bed::SelectParamsOf(int step) const {
+  return {.geometry = geometry(),
+          .layers = {0, shape_.layers},
+          .rows = NextRowsOf(step),
+          .row_count = shape_.requests,
+          .max_blocks = max_blocks(),
+          .policy = reinterpret_cast<kernels::Policy*>(policy_.data()),
+          .lists = lists(),
+          .workspace = workspace_.data(),
+          .binding = binding()};
+}
+
+void Bed::Select(int step) { Check(device_.Select(SelectParamsOf(step), stream_)); }
+
+void Bed::SelectAndCompact(int step) {
+  Check(device_.SelectAndCompact(SelectParamsOf(step),
+                                 {.geometry = geometry(),
+                                  .layers = {0, shape_.layers},
+                                  .rows = NextRowsOf(step),
+                                  .row_count = shape_.requests,
+                                  .lists = lists(),
+                                  .block_table = reinterpret_cast<int32_t*>(block_table_.data()),
+                                  .table_stride = max_blocks(),
+                                  .next_n_stride = 1,
+                                  .kept_table = reinterpret_cast<int32_t*>(kept_table_.data()),
+                                  .kept_slots = reinterpret_cast<int32_t*>(kept_slots_.data()),
+                                  .kept_blocks = reinterpret_cast<int32_t*>(kept_blocks_.data()),
+                                  .binding = binding()},
+                                 stream_));
 }
 
 int64_t Bed::bytes_per_step() const {
@@ -194,9 +251,21 @@ int64_t Bed::bytes_per_step() const {
          (2 * kernels::DtypeBytes(shape_.state) + kernels::DtypeBytes(shape_.scores));
 }
 
+void Bed::CheckObserved() const {
+  kernels::LayerCounters counted;
+  Check(cudaMemcpy(&counted, counters_.data(), sizeof counted, cudaMemcpyDeviceToHost));
+  if (counted.considered_blocks == observed_blocks_) return;
+  std::fprintf(stderr, "%llu blocks were observed, not %llu: the times mean nothing\n",
+               static_cast<unsigned long long>(counted.considered_blocks),
+               static_cast<unsigned long long>(observed_blocks_));
+  std::exit(1);
+}
+
 double Bed::KeptShare() const {
   kernels::ListHeader header;
-  Check(cudaMemcpy(&header, headers_.data(), sizeof header, cudaMemcpyDeviceToHost));
+  const int64_t list = position_ % 2 * shape_.requests * shape_.layers;
+  Check(cudaMemcpy(&header, headers_.data() + list * sizeof header, sizeof header,
+                   cudaMemcpyDeviceToHost));
   return header.blocks > 0 ? static_cast<double>(header.count) / header.blocks : 0;
 }
 

@@ -22,6 +22,7 @@ struct BedShape {
   int64_t slots = 131072;
   int requests = 8;
   int layers = 21;
+  int tokens_per_slot = 4;
   double sparsity = 0.4;
   int topk = 512;
   kernels::Dtype state = kernels::Dtype::kBF16;
@@ -40,34 +41,61 @@ class DeviceMemory {
   void* data_ = nullptr;
 };
 
-// Requests whose contexts are full, one step after a full scan. Step() may be launched any number
-// of times: it observes the scores of the same step again, and selects for the one after it.
+// Requests that decode on after a full scan, through a session that is found by a binding as in an
+// engine's graph. A launch names its step: 0 is the one after those that Advance was told of. Their
+// contexts have the shape's slots, or a few hundred less, as they grow and start again.
 class Bed {
  public:
-  Bed(kernels::Device& device, const BedShape& shape, cudaStream_t stream);
+  // Launches are for so many steps at most until the next call of Advance.
+  Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t stream);
 
-  void Step() {
-    Observe();
-    Select();
+  // Observe and Select.
+  void Step(int step) {
+    Observe(step);
+    Select(step);
   }
-  void Observe();
-  void Select();
+  // The same with compacted tables of the lists, made in the same launch.
+  void StepWithTables(int step) {
+    Observe(step);
+    SelectAndCompact(step);
+  }
+  // The scores of the step. It may be observed several times.
+  void Observe(int step);
+  // The lists of the step after it.
+  void Select(int step);
+  void SelectAndCompact(int step);
+
+  // So many steps were made. Waits for them.
+  void Advance(int steps);
 
   // Bytes of state and scores that a step goes through, about.
   int64_t bytes_per_step() const;
-  // Blocks in the lists over all blocks.
+  // Blocks in the list of step 0 over all blocks.
   double KeptShare() const;
+  // Ends the program if a step that Advance was told of was not observed, or more than once.
+  void CheckObserved() const;
 
  private:
   kernels::Geometry geometry() const;
   int32_t max_blocks() const;
   kernels::ListTable lists() const;
+  const kernels::Binding* binding() const;
+  kernels::SelectParams SelectParamsOf(int step) const;
+  const kernels::ScoredRow* ScoredRowsOf(int step) const;
+  const kernels::Row* NextRowsOf(int step) const;
+  // A full scan, and the lists of the first step.
+  void Start();
+  void WriteRows(kernels::Coverage coverage);
   void MakeRecords();
   void MakeScores();
+  void MakeBlockTable();
 
   kernels::Device& device_;
   const BedShape shape_;
+  const int steps_;
   const kernels::Stream stream_;
+  int64_t position_ = 0;  // of step 0
+  uint64_t observed_blocks_ = 0;
   const int64_t pages_per_request_;
   DeviceMemory slab_;
   DeviceMemory records_;
@@ -76,10 +104,15 @@ class Bed {
   DeviceMemory masks_;
   DeviceMemory counters_;
   DeviceMemory policy_;
-  DeviceMemory scored_;  // ScoredRow[requests]: this step
-  DeviceMemory next_;    // Row[requests]: the next one
+  DeviceMemory binding_;
+  DeviceMemory scored_;  // ScoredRow[steps][requests]
+  DeviceMemory next_;    // Row[steps][requests]: of the step after each
   DeviceMemory scores_;
   DeviceMemory workspace_;
+  DeviceMemory block_table_;
+  DeviceMemory kept_table_;
+  DeviceMemory kept_blocks_;
+  DeviceMemory kept_slots_;
 };
 
 }  // namespace spin::bench

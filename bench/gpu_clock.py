@@ -25,12 +25,19 @@ def capture(work) -> torch.cuda.CUDAGraph:
     return graph
 
 
-def time_of(graph: torch.cuda.CUDAGraph, steps: int = 1, before=None) -> float:
-    """Of one of the `steps` in a replay. `before` runs ahead of each replay and is not measured."""
-    return median_of(graph.replay, before or (lambda: torch.cuda._sleep(AHEAD_CYCLES))) / steps
+def time_of(graph: torch.cuda.CUDAGraph, steps: int = 1, before=None, cycle: int = 1) -> float:
+    """Of one of the `steps` in a replay. `before` runs ahead of each replay and is not measured. Where replays take
+    their time in turns of `cycle`, it is the mean of a turn of which the median is taken."""
+    def prepare():
+        if before:
+            before()
+        torch.cuda._sleep(AHEAD_CYCLES)
+
+    return median_of(graph.replay, prepare, cycle) / steps
 
 
-def median_of(work, before) -> float:
+def median_of(work, before, cycle: int = 1) -> float:
+    before()
     work()
     times = []
     for _ in range(REPLAYS):
@@ -41,7 +48,8 @@ def median_of(work, before) -> float:
         end.record()
         end.synchronize()
         times.append(start.elapsed_time(end) * 1e3)
-    return statistics.median(times)
+    turns = range(0, len(times) - cycle + 1, cycle)
+    return statistics.median(statistics.mean(times[turn:turn + cycle]) for turn in turns)
 
 
 class Flush:

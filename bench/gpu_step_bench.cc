@@ -4,16 +4,21 @@
 // What Spin's own work costs on a GPU: one decode step of all layers and requests (observe the kept
 // scores, predict and select the next step's blocks) against its byte floor,
 //
-//   floor = (10 keep + 2) bytes * slots * requests * layers / copy bandwidth
+//   floor = (12 keep + 2 (1 - keep) / tokens_per_slot) bytes * slots * requests * layers
+//           / copy bandwidth
 //
-// for bf16 state and fp32 scores: V and D of kept blocks are read and written, their scores read,
-// and D alone is read elsewhere. The copy bandwidth is measured in the same run. Steps are replayed
-// from CUDA graphs over several sessions in turn, so that their state does not stay in the L2
-// cache; `cold` is one step after a flush of that cache, so that its lists and tables are gone,
-// too. fp32 state has a floor of (16 keep + 4) bytes: it must be right rather than fast.
+// for bf16 state and fp32 scores: V and D of kept blocks are read and written and their scores
+// read; elsewhere D alone is read, where the query is in another slot than in the step before. With
+// one token a slot that is (10 keep + 2) bytes. The copy bandwidth is measured in the same run.
+// Requests decode on: steps are replayed from CUDA graphs, 12 in a row of each of so many sessions
+// that their state does not stay in the L2 cache. `tables` is a step that makes compacted tables of
+// its lists as well; `observe` is that launch alone, in a step whose query has moved; `cold` is one
+// step after a flush of the cache, so that its lists and tables are gone, too. fp32 state must be
+// right rather than fast.
 //
-//   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--state bf16,f32]
-//                  [--scores f32|bf16] [--json]      without a size: the sizes of docs/gpu.md
+//   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--tokens-per-slot N]
+//                  [--state bf16,f32] [--scores f32|bf16] [--json]
+//                                                    without a size: the sizes of docs/gpu.md
 
 #include <cuda_runtime_api.h>
 
@@ -37,6 +42,7 @@ using spin::bench::Check;
 using spin::kernels::Dtype;
 
 constexpr int kReplays = 50;
+constexpr int kRounds = 12;  // steps of each session in a replay: of several slots
 constexpr int64_t kL2Reach = int64_t{320} << 20;  // bytes of state and scores that steps go through
 
 double Median(std::vector<double> values) {
@@ -93,6 +99,7 @@ double CopyBandwidth(cudaStream_t stream) {
 
 struct Cost {
   double step_us;
+  double tables_us;  // of a step that makes compacted tables, too
   double cold_us;
   double observe_us;
   double floor_us;
@@ -117,26 +124,36 @@ class Graph {
   cudaGraphExec_t exec_;
 };
 
-// Median time of one step when `steps` of them are replayed in a row.
-double TimeOf(Graph& graph, int steps, cudaStream_t stream) {
+// Median time of one step of a graph that makes `steps` of them. `after` each replay is not
+// measured.
+template <typename After>
+double TimeOf(Graph& graph, int steps, cudaStream_t stream, After after) {
   Timer timer;
   graph.Launch(stream);
+  after();
   std::vector<double> times;
   for (int i = 0; i < kReplays; ++i) {
     times.push_back(timer.Microseconds(stream, [&] { graph.Launch(stream); }) / steps);
+    after();
   }
   return Median(times);
 }
 
-double ColdTimeOf(Graph& graph, cudaStream_t stream) {
+// Of a single step, in the mean over the steps of one slot.
+double ColdTimeOf(Graph& graph, Bed& bed, int tokens_per_slot, cudaStream_t stream) {
   constexpr size_t kFlush = size_t{256} << 20;
   void* flush = nullptr;
   Check(cudaMalloc(&flush, kFlush));
   Timer timer;
   std::vector<double> times;
-  for (int i = 0; i < kReplays; ++i) {
-    Check(cudaMemsetAsync(flush, i, kFlush, stream));
-    times.push_back(timer.Microseconds(stream, [&] { graph.Launch(stream); }));
+  for (int i = 0; i < kReplays / 2; ++i) {
+    double sum = 0;
+    for (int token = 0; token < tokens_per_slot; ++token) {
+      Check(cudaMemsetAsync(flush, i, kFlush, stream));
+      sum += timer.Microseconds(stream, [&] { graph.Launch(stream); });
+      bed.Advance(1);
+    }
+    times.push_back(sum / tokens_per_slot);
   }
   Check(cudaFree(flush));
   return Median(times);
@@ -147,53 +164,69 @@ Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwi
   std::vector<std::unique_ptr<Bed>> beds;
   int64_t bytes = 0;
   while (bytes < kL2Reach) {
-    beds.push_back(std::make_unique<Bed>(device, shape, stream));
+    beds.push_back(std::make_unique<Bed>(device, shape, kRounds, stream));
     bytes += beds.back()->bytes_per_step();
   }
-  // A multiple of the sessions, so that a replay ends as it began.
-  const int rounds = std::max<int>(1, 12 / static_cast<int>(beds.size()));
-  const int steps = rounds * static_cast<int>(beds.size());
-  Graph step(stream, [&] {
-    for (int i = 0; i < steps; ++i) beds[i % beds.size()]->Step();
-  });
-  Graph observe(stream, [&] {
-    for (int i = 0; i < steps; ++i) beds[i % beds.size()]->Observe();
-  });
-  Graph one(stream, [&] { beds[0]->Step(); });
+  const auto every_step = [&](auto work) {
+    for (int i = 0; i < kRounds; ++i) {
+      for (auto& bed : beds) work(*bed, i);
+    }
+  };
+  const auto advance = [&] {
+    for (auto& bed : beds) bed->Advance(kRounds);
+  };
+  const int steps = kRounds * static_cast<int>(beds.size());
+  Graph step(stream, [&] { every_step([](Bed& bed, int i) { bed.Step(i); }); });
+  Graph tables(stream, [&] { every_step([](Bed& bed, int i) { bed.StepWithTables(i); }); });
+  Graph observe(stream, [&] { every_step([](Bed& bed, int) { bed.Observe(0); }); });
+  Graph one(stream, [&] { beds[0]->Step(0); });
   Cost cost;
   cost.kept_share = beds[0]->KeptShare();
-  cost.step_us = TimeOf(step, steps, stream);
-  cost.observe_us = TimeOf(observe, steps, stream);
-  cost.cold_us = ColdTimeOf(one, stream);
+  cost.step_us = TimeOf(step, steps, stream, advance);
+  cost.tables_us = TimeOf(tables, steps, stream, advance);
+  cost.cold_us = ColdTimeOf(one, *beds[0], shape.tokens_per_slot, stream);
+  for (const auto& bed : beds) bed->CheckObserved();
+  cost.observe_us = TimeOf(observe, steps, stream, [] {});
   const double element = shape.state == Dtype::kBF16 ? 2 : 4;
   const double score = shape.scores == Dtype::kBF16 ? 2 : 4;
-  const double floor_bytes = (4 * element + score - element) * cost.kept_share + element;
+  const double floor_bytes = (4 * element + score) * cost.kept_share +
+                             element * (1 - cost.kept_share) / shape.tokens_per_slot;
   cost.floor_us = floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
   return cost;
 }
 
 void PrintHeader(const BedShape& shape, const std::string& state, const std::string& scores) {
-  std::printf("\n%d layers, %s state, %s scores\n\n", shape.layers, state.c_str(), scores.c_str());
-  std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity", "kept",
-              "observe", "step us", "floor us", "cold us", "step/floor", "us/layer");
+  std::printf("\n%d layers, %d tokens per slot, %s state, %s scores\n\n", shape.layers,
+              shape.tokens_per_slot, state.c_str(), scores.c_str());
+  std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity",
+              "kept", "observe", "step us", "tables", "floor us", "cold us", "step/floor",
+              "us/layer");
 }
 
 void PrintRow(const BedShape& shape, const Cost& cost) {
-  std::printf("%8lld %4d %8.2f %6.3f | %8.1f %8.1f %8.1f %8.1f | %10.2f %9.2f\n",
+  std::printf("%8lld %4d %8.2f %6.3f | %8.1f %8.1f %8.1f %8.1f %8.1f | %10.2f %9.2f\n",
               static_cast<long long>(shape.slots), shape.requests, shape.sparsity, cost.kept_share,
-              cost.observe_us, cost.step_us, cost.floor_us, cost.cold_us,
+              cost.observe_us, cost.step_us, cost.tables_us, cost.floor_us, cost.cold_us,
               cost.step_us / cost.floor_us, cost.step_us / shape.layers);
   std::fflush(stdout);
 }
 
 nlohmann::json RowJson(const BedShape& shape, const std::string& state, const std::string& scores,
                        const Cost& cost) {
-  return {{"slots", shape.slots},      {"requests", shape.requests},
-          {"layers", shape.layers},    {"state", state},
-          {"scores", scores},          {"sparsity", shape.sparsity},
-          {"kept", cost.kept_share},   {"observe_us", cost.observe_us},
-          {"step_us", cost.step_us},   {"cold_us", cost.cold_us},
-          {"floor_us", cost.floor_us}, {"step_over_floor", cost.step_us / cost.floor_us}};
+  return {{"slots", shape.slots},
+          {"requests", shape.requests},
+          {"layers", shape.layers},
+          {"tokens_per_slot", shape.tokens_per_slot},
+          {"state", state},
+          {"scores", scores},
+          {"sparsity", shape.sparsity},
+          {"kept", cost.kept_share},
+          {"observe_us", cost.observe_us},
+          {"step_us", cost.step_us},
+          {"tables_us", cost.tables_us},
+          {"cold_us", cost.cold_us},
+          {"floor_us", cost.floor_us},
+          {"step_over_floor", cost.step_us / cost.floor_us}};
 }
 
 }  // namespace
@@ -209,6 +242,9 @@ int main(int argc, char** argv) {
   app.add_option("--slots", slots, "context of each request, in slots");
   app.add_option("--requests", one.requests, "requests in the batch");
   app.add_option("--layers", one.layers, "layers with an indexer");
+  app.add_option("--tokens-per-slot", one.tokens_per_slot,
+                 "tokens that share a slot: 4 in V4-Flash, 1 in V3.2")
+      ->check(CLI::IsMember({1, 2, 3, 4, 6, 12}));  // so that replays are of whole slots
   app.add_option("--sparsity", sparsities, "share of blocks to skip")->delimiter(',');
   app.add_option("--state", states, "bf16, f32 or both")
       ->delimiter(',')
