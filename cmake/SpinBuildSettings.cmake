@@ -34,8 +34,8 @@ if(SPIN_SANITIZE)
 endif()
 
 if(SPIN_CUDA)
-  # sm_80 to sm_100 as machine code, PTX for what comes later.
-  set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;90-virtual" CACHE STRING "CUDA architectures")
+  # sm_90 and sm_100 as machine code, PTX for what comes later.
+  set(CMAKE_CUDA_ARCHITECTURES "90-real;100-real;90-virtual" CACHE STRING "CUDA architectures")
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 knows no CUDA 20
   enable_language(CUDA)

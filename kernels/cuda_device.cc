@@ -45,6 +45,7 @@ class CudaDevice final : public Device {
   CudaDevice(int ordinal, std::string uuid, std::unique_ptr<CudaWords> words)
       : ordinal_(ordinal), uuid_(std::move(uuid)), words_(std::move(words)) {}
   ~CudaDevice() override {
+    const UseCudaDevice use(ordinal_);
     for (cudaStream_t stream : streams_) (void)cudaStreamDestroy(stream);
     for (cudaEvent_t event : events_) (void)cudaEventDestroy(event);
   }
@@ -88,6 +89,8 @@ class CudaDevice final : public Device {
     });
   }
   bool Passed(Marker marker) override {
+    // Or the question would break a graph that another thread is capturing, and be answered wrong.
+    const UseCudaDevice use(ordinal_);
     return cudaEventQuery(static_cast<cudaEvent_t>(marker.handle)) != cudaErrorNotReady;
   }
   absl::StatusOr<Stream> MakeStream() override {
@@ -195,9 +198,12 @@ class CudaDevice final : public Device {
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
 };
 
+constexpr size_t kSharedBytes = 220 << 10;  // of a thread block, that launches may ask for
+
 struct Found {
   int ordinal;
   CudaDeviceInfo info;
+  size_t shared_bytes;
 };
 
 absl::StatusOr<std::vector<Found>> FindDevices() {
@@ -215,7 +221,8 @@ absl::StatusOr<std::vector<Found>> FindDevices() {
     if (error != cudaSuccess) return CudaError(absl::StrCat("GPU ", ordinal), error);
     found.push_back({ordinal,
                      {UuidOf(properties.uuid), properties.name,
-                      static_cast<int64_t>(properties.totalGlobalMem)}});
+                      static_cast<int64_t>(properties.totalGlobalMem)},
+                     properties.sharedMemPerBlockOptin});
   }
   return found;
 }
@@ -279,6 +286,12 @@ absl::StatusOr<int> CudaOrdinal(absl::string_view uuid) {
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice(absl::string_view uuid) {
   const absl::StatusOr<Found> found = FindDevice(uuid);
   if (!found.ok()) return found.status();
+  if (found->shared_bytes < kSharedBytes) {
+    return absl::UnimplementedError(absl::StrCat(
+        "GPU ", found->info.uuid, " (", found->info.name, ") has ", found->shared_bytes >> 10,
+        " KiB of shared memory for a thread block; the kernels need ", kSharedBytes >> 10,
+        ", as data center GPUs of compute capability 9.0 and 10.0 have"));
+  }
   const UseCudaDevice use(found->ordinal);
   cudaError_t error = use.error();
   if (error == cudaSuccess) error = LoadKernelsCuda();

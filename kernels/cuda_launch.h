@@ -17,7 +17,7 @@
 // The CUDA kernels, one function for each operation: they check nothing but their launch. All
 // are capturable in graphs: what changes from step to step is read from the device memory that the
 // parameters point to, and max_blocks and max_next_n only size the launch. Errors are CUDA's.
-// Code runs on compute capability 8.0 and later.
+// Data center GPUs of compute capability 9.0 and later: others have too little shared memory.
 namespace spin::kernels {
 
 cudaError_t PredictCuda(const PredictParams& params, cudaStream_t stream);

@@ -64,6 +64,7 @@ CudaWords::~CudaWords() {
     watchdog.swap(watchdog_);
   }
   if (watchdog.joinable()) watchdog.join();
+  const UseCudaDevice use(ordinal_);
   absl::MutexLock lock(&mutex_);
   DropPassed();
   for (const Pending& left : pending_) {
@@ -94,30 +95,52 @@ cudaError_t CudaWords::TakeEvents(Events* out) {
     return cudaSuccess;
   }
   cudaError_t error = cudaEventCreateWithFlags(&out->reached, cudaEventDisableTiming);
-  if (error == cudaSuccess) error = cudaEventCreateWithFlags(&out->over, cudaEventDisableTiming);
+  if (error != cudaSuccess) return error;
+  error = cudaEventCreateWithFlags(&out->over, cudaEventDisableTiming);
+  if (error != cudaSuccess) (void)cudaEventDestroy(out->reached);
   return error;
 }
 
 void CudaWords::DropPassed() {
-  while (!pending_.empty() && HasPassed(pending_.front().events.over)) {
-    free_events_.push_back(pending_.front().events);
-    pending_.pop_front();
+  // Of several streams: one that stands still must not keep the others' events.
+  const auto passed = [this](const Pending& pending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!HasPassed(pending.events.over)) return false;
+    free_events_.push_back(pending.events);
+    return true;
+  };
+  pending_.erase(std::remove_if(pending_.begin(), pending_.end(), passed), pending_.end());
+}
+
+bool CudaWords::StartWatchdog() {
+  if (watchdog_.joinable()) return true;
+  try {
+    watchdog_ = std::thread([this] { Watch(); });
+  } catch (const std::system_error&) {
+    return false;
   }
+  return true;
 }
 
 cudaError_t CudaWords::Wait(const WordWait& wait, cudaStream_t stream) {
   absl::MutexLock lock(&mutex_);
   DropPassed();
-  Pending pending = {wait, {}, std::nullopt};
+  if (!StartWatchdog()) return cudaErrorOperatingSystem;
+  Pending pending = {wait, {}, std::nullopt, false};
   cudaError_t error = TakeEvents(&pending.events);
-  if (error == cudaSuccess) error = cudaEventRecord(pending.events.reached, stream);
+  if (error != cudaSuccess) return error;
+  bool waits = false;
+  error = cudaEventRecord(pending.events.reached, stream);
   if (error == cudaSuccess) {
     error = Call(WaitFunction(), stream, wait.word, wait.value, CU_STREAM_WAIT_VALUE_GEQ);
+    waits = error == cudaSuccess;
   }
   if (error == cudaSuccess) error = cudaEventRecord(pending.events.over, stream);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) {
+    if (waits) (void)GiveUp(wait);  // nobody would look after it
+    free_events_.push_back(pending.events);
+    return error;
+  }
   pending_.push_back(pending);
-  if (!watchdog_.joinable()) watchdog_ = std::thread([this] { Watch(); });
   return cudaSuccess;
 }
 
@@ -130,7 +153,10 @@ absl::Duration CudaWords::Look() {
     const auto now = std::chrono::steady_clock::now();
     if (!pending.reached_at.has_value()) pending.reached_at = now;
     const absl::Duration left = pending.wait.limit - absl::FromChrono(now - *pending.reached_at);
-    if (left <= absl::ZeroDuration()) (void)GiveUp(pending.wait);
+    // Once: the word may be another wait's by the time of a second one.
+    if (left <= absl::ZeroDuration() && !pending.given_up) {
+      pending.given_up = GiveUp(pending.wait) == cudaSuccess;
+    }
     next = std::clamp(left, kShortestLook, next);
   }
   return next;

@@ -22,7 +22,7 @@ namespace spin::kernels {
 // Writes of and waits for words in device memory, as stream operations of the driver: a process
 // whose stream waits leaves the GPU to others, which one with a spinning kernel would not. Such a
 // wait has no end of its own, so a watchdog looks after all of them. Thread-safe. The device is
-// current in every caller.
+// current in every caller but the destructor's.
 class CudaWords {
  public:
   static cudaError_t Create(int ordinal, std::unique_ptr<CudaWords>* out);
@@ -42,11 +42,13 @@ class CudaWords {
     WordWait wait;
     Events events;
     std::optional<std::chrono::steady_clock::time_point> reached_at;  // as far as was seen
+    bool given_up;
   };
 
   CudaWords(int ordinal, cudaStream_t stream) : ordinal_(ordinal), stream_(stream) {}
   cudaError_t TakeEvents(Events* out) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropPassed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool StartWatchdog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Duration Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Watch();
 

@@ -119,7 +119,9 @@ void PeerWatcher::OnHangup(uint64_t connection) {
     absl::MutexLock lock(&mutex_);
     const auto it = connections_.find(connection);
     if (it == connections_.end()) return;
-    close(it->second.watch_fd);  // also takes it out of the epoll set
+    // To close it would not do: gRPC may have the connection open for a while yet.
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, it->second.watch_fd, nullptr);
+    close(it->second.watch_fd);
     const auto by_fd = by_grpc_fd_.find(it->second.grpc_fd);
     if (by_fd != by_grpc_fd_.end() && by_fd->second == connection) by_grpc_fd_.erase(by_fd);
     connections_.erase(it);

@@ -91,7 +91,8 @@ absl::Status Request::Grow(int64_t slots, bool zero_init) {
     std::move(fresh.begin(), fresh.end(), std::back_inserter(pages_));
   }
   state_bytes_.store(static_cast<uint64_t>(want) * page_bytes, std::memory_order_relaxed);
-  capacity_slots_.store(std::min(int64_t{want} * kernels::kPageSlots, kernels::kMaxSlots),
+  // Not past the session's longest context: its lists end there.
+  capacity_slots_.store(std::min(int64_t{want} * kernels::kPageSlots, region_->shape().max_slots),
                         std::memory_order_release);
   return absl::OkStatus();
 }

@@ -73,6 +73,7 @@ std::optional<calibration::BudgetDecision> SessionBudgets::Review(const SessionT
   std::vector<LayerSample> samples;
   uint64_t least = UINT64_MAX, most = 0;
   for (int layer = 0; layer < geometry_.layers; ++layer) {
+    if (RowsOf(now.audits[layer]) < RowsOf(audits_[layer])) return std::nullopt;  // read earlier
     const uint64_t rows = RowsOf(now.audits[layer]) - RowsOf(audits_[layer]);
     least = std::min(least, rows);
     most = std::max(most, rows);

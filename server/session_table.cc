@@ -72,15 +72,16 @@ bool SessionTable::End(uint64_t id, EndReason reason) {
     sessions_.erase(it);
     retired_[LabelOf(session->identity().model_name)].totals += session->Totals();
     ++ended_[static_cast<size_t>(reason)];
+    // Before anybody can find that it is gone: its process may exit now.
+    const bool may_still_write =
+        reason == EndReason::kDetached || reason == EndReason::kConnectionLost;
+    if (may_still_write) quarantine_->Hold(session->identity().peer.pid, session);
   }
   const SessionIdentity& who = session->identity();
   spdlog::info("session {:016x} of {} ({}) ended: {}", id, who.model_name, who.client_name,
                std::string(EndReasonName(reason)));
   session->End(Refuse(absl::StatusCode::kAborted, v1::ERROR_REASON_CLOSED, "",
                       absl::StrCat("the session has ended: ", EndReasonName(reason))));
-  const bool may_still_write =
-      reason == EndReason::kDetached || reason == EndReason::kConnectionLost;
-  if (may_still_write) quarantine_->Hold(who.peer.pid, std::move(session));
   return true;
 }
 

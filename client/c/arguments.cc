@@ -4,12 +4,12 @@
 #include "client/c/arguments.h"
 
 namespace spin::c_abi {
-namespace {
-
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Bad(field, absl::StrCat(value, " is not in ", low, " to ", high));
 }
+
+namespace {
 
 absl::StatusOr<kernels::Dtype> DtypeOf(absl::string_view field, spin_dtype dtype) {
   if (dtype == SPIN_F32) return kernels::Dtype::kF32;
@@ -82,6 +82,9 @@ absl::StatusOr<kernels::ScoreView> ScoresOf(const spin_scores& scores) {
   absl::Status status = CheckPointer("scores.data", scores.data);
   const auto dtype = DtypeOf("scores.dtype", scores.dtype);
   status.Update(dtype.status());
+  if (dtype.ok() && reinterpret_cast<uintptr_t>(scores.data) % kernels::DtypeBytes(*dtype) != 0) {
+    status.Update(Bad("scores.data", "is not aligned to its elements"));
+  }
   if (scores.layer_stride < 0 || scores.row_stride < 0 || scores.draft_stride < 0) {
     status.Update(Bad("scores", "a stride is negative"));
   }
@@ -95,7 +98,7 @@ absl::StatusOr<Launch> LaunchOf(const spin_launch& launch, unsigned needs) {
   if (!geometry.ok()) return geometry.status();
   const auto layers = LayersOf(*geometry, launch.layer_first, launch.layer_count);
   absl::Status status = layers.status();
-  status.Update(CheckRange("launch.row_count", launch.row_count, 0, INT32_MAX));
+  status.Update(CheckRange("launch.row_count", launch.row_count, 0, kMostRows));
   status.Update(CheckRange("launch.lists.max_requests", launch.lists.max_requests, 1, INT32_MAX));
   status.Update(CheckRange("launch.lists.max_blocks", launch.lists.max_blocks, 1,
                            kernels::kMaxSlots / geometry->block));

@@ -62,6 +62,10 @@ absl::StatusOr<kernels::ScoreView> ScoresOf(const spin_scores& scores);
 absl::Status Within(absl::string_view what, const absl::Status& status);
 
 absl::Status CheckPointer(absl::string_view field, const void* pointer);
+absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high);
+
+constexpr int64_t kMostRows = 65535;        // of a launch: a dimension of CUDA's grids
+constexpr int64_t kMostVerifierRows = 128;  // that kept_slots may have room for
 
 // What a launch needs beside its own parameters.
 enum Needs : unsigned { kState = 1, kLists = 2 };

@@ -43,8 +43,9 @@ absl::Status WorkspaceBytes(WorkspaceBytesOf ask, const spin_device* device, int
   if (device == nullptr) return Bad("device", "is null");
   if (bytes == nullptr) return Bad("bytes", "is null");
   if (layers < 1 || layers > kernels::kMaxLayers) return Bad("layers", "is not in 1 to 128");
-  if (rows < 1) return Bad("rows", "is not positive");
-  if (max_blocks < 1) return Bad("max_blocks", "is not positive");
+  absl::Status status = CheckRange("rows", rows, 1, kMostRows);
+  status.Update(CheckRange("max_blocks", max_blocks, 1, kernels::kMaxSlots / 16));
+  if (!status.ok()) return status;
   *bytes = ((*device->device).*ask)(layers, rows, max_blocks);
   return absl::OkStatus();
 }

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spin Authors
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "client/c/arguments.h"
 #include "client/c/device.h"
@@ -41,11 +43,18 @@ absl::Status Predict(kernels::Device& device, const spin_predict_params& params,
                         stream);
 }
 
-absl::StatusOr<kernels::SelectParams> SelectOf(const spin_select_params& params) {
+absl::StatusOr<kernels::SelectParams> SelectOf(const kernels::Device& device,
+                                               const spin_select_params& params) {
   auto launch = LaunchOf(params.launch, kState | kLists);
   if (!launch.ok()) return launch.status();
   absl::Status status = CheckPointer("policy", params.policy);
-  status.Update(CheckPointer("workspace", params.workspace));
+  const int32_t rows = std::max(launch->row_count, 1);
+  if (device.SelectWorkspaceBytes(launch->layers.count, rows, launch->max_blocks) > 0) {
+    status.Update(CheckPointer("workspace", params.workspace));
+  }
+  if (reinterpret_cast<uintptr_t>(params.workspace) % 16 != 0) {
+    status.Update(Bad("workspace", "is not 16-byte aligned"));
+  }
   if (params.layer_stride < 0) status.Update(Bad("layer_stride", "is negative"));
   if (!status.ok()) return status;
   return kernels::SelectParams{.geometry = launch->geometry,
@@ -70,7 +79,7 @@ absl::StatusOr<kernels::CompactParams> CompactOf(const spin_compact_params& para
   status.Update(CheckPointer("kept_table", params.kept_table));
   status.Update(CheckPointer("kept_slots", params.kept_slots));
   if (params.table_stride < 1) status.Update(Bad("table_stride", "is not positive"));
-  if (params.next_n_stride < 1) status.Update(Bad("next_n_stride", "is not positive"));
+  status.Update(CheckRange("next_n_stride", params.next_n_stride, 1, kMostVerifierRows));
   if (!status.ok()) return status;
   return kernels::CompactParams{.geometry = launch->geometry,
                                 .layers = launch->layers,
@@ -90,7 +99,7 @@ absl::StatusOr<kernels::CompactParams> CompactOf(const spin_compact_params& para
 
 absl::Status Select(kernels::Device& device, const spin_select_params& params,
                     kernels::Stream stream) {
-  const auto select = SelectOf(params);
+  const auto select = SelectOf(device, params);
   return select.ok() ? device.Select(*select, stream) : select.status();
 }
 
@@ -102,7 +111,7 @@ absl::Status Compact(kernels::Device& device, const spin_compact_params& params,
 
 absl::Status SelectAndCompact(kernels::Device& device, const spin_select_params& select,
                               const spin_compact_params& compact, kernels::Stream stream) {
-  const auto made = SelectOf(select);
+  const auto made = SelectOf(device, select);
   if (!made.ok()) return Within("select", made.status());
   const auto used = CompactOf(compact);
   if (!used.ok()) return Within("compact", used.status());
@@ -120,7 +129,7 @@ absl::Status Remap(kernels::Device& device, const spin_remap_params& params,
   absl::Status status = layers.status();
   status.Update(CheckPointer("kept_blocks", params.kept_blocks));
   status.Update(CheckPointer("topk", params.topk));
-  if (params.row_count < 0) status.Update(Bad("row_count", "is negative"));
+  status.Update(CheckRange("row_count", params.row_count, 0, kMostRows));
   if (params.table_stride < 1) status.Update(Bad("table_stride", "is not positive"));
   if (params.next_n_stride < 1) status.Update(Bad("next_n_stride", "is not positive"));
   if (params.topk_stride < 1) status.Update(Bad("topk_stride", "is not positive"));

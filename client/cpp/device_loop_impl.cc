@@ -122,10 +122,10 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
   step_.rows.resize(shape_.max_requests);
   step_.scored.reserve(shape_.max_requests);
   step_.next.reserve(shape_.max_requests);
-  session_->link().SetHousekeeping([held = in_flight_.get()] { return held->Release(); });
+  session_->link().SetHousekeeping(this, [held = in_flight_.get()] { return held->Release(); });
 }
 
-DeviceLoopImpl::~DeviceLoopImpl() { session_->link().SetHousekeeping(nullptr); }
+DeviceLoopImpl::~DeviceLoopImpl() { session_->link().EndHousekeeping(this); }
 
 absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::Stream stream) {
   if (step_.active) {
@@ -145,7 +145,7 @@ absl::Status DeviceLoopImpl::BeginStep(absl::Span<const StepRow> rows, kernels::
   }
   for (int r = 0; r < step_.row_count; ++r) {
     const StepRowState& row = step_.rows[r];
-    if (row.blocks == 0 || rows[r].next_n != static_cast<int>(row.next_n)) {
+    if (!row.in_range) {
       return Refuse(
           BadArgument(absl::StrCat("rows[", r, "]"),
                       "position or next_n is out of the range that the session was created for"),

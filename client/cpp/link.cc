@@ -18,6 +18,7 @@ namespace {
 constexpr absl::Duration kReportInterval = absl::Seconds(1);
 constexpr absl::Duration kOpenPatience = absl::Milliseconds(20);  // a decode step
 constexpr size_t kMaxItems = 512;  // of a batched call, as in proto/spin/v1/request.proto
+constexpr size_t kOpenItems = 32;  // of those, where each is work: a call has one deadline
 
 absl::Status At(const std::string& socket, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("spind at ", socket, ": ", status.message()));
@@ -34,6 +35,12 @@ absl::Status FromProto(const v1::ErrorDetail& error) {
 void SetHandle(const RequestBinding& binding, v1::RequestHandle* handle) {
   handle->set_index(binding.index);
   handle->set_generation(binding.generation);
+}
+
+// Whether a call may have been carried out although it failed.
+bool Unanswered(const absl::Status& status) {
+  return absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status) ||
+         absl::IsCancelled(status);
 }
 
 }  // namespace
@@ -153,8 +160,18 @@ std::vector<Link::ToOpen> Link::LiveRequests() {
   return live;
 }
 
-void Link::OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests) {
-  if (requests.empty()) return;
+void Link::OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests) {
+  for (; !requests.empty(); requests.remove_prefix(std::min(kOpenItems, requests.size()))) {
+    const absl::Status status = OpenSome(session, requests.subspan(0, kOpenItems));
+    if (status.ok()) continue;
+    // The others would only wait as long.
+    requests.remove_prefix(std::min(kOpenItems, requests.size()));
+    for (const ToOpen& one : requests) one.request->Unbind(status);
+    return;
+  }
+}
+
+absl::Status Link::OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests) {
   v1::OpenRequestsRequest open;
   open.set_session_id(session.id());
   for (const ToOpen& one : requests) {
@@ -175,12 +192,29 @@ void Link::OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests) 
       mailbox_->PostClosed(
           {request.key(), {.session_id = session.id()}});  // it may have worked all the same
     } else if (const v1::RequestResult& result = opened.results(i); result.has_error()) {
-      request.Unbind(FromProto(result.error()));
+      const absl::Status refused = FromProto(result.error());
+      // A call that nobody heard the answer of has opened it: not for us, so away with it.
+      if (absl::IsAlreadyExists(refused) && Unanswered(request.status()) &&
+          !IsBoundElsewhere(request)) {
+        mailbox_->PostClosed({request.key(), {.session_id = session.id()}});
+      }
+      request.Unbind(refused);
     } else {
       request.Bind({session.id(), result.handle().index(), result.handle().generation(),
                     static_cast<int64_t>(result.capacity_slots())});
     }
   }
+  return status;
+}
+
+// Whether another request of this key is open: then the key is the engine's mistake.
+bool Link::IsBoundElsewhere(const RequestState& request) {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(requests_.begin(), requests_.end(), [&request](const auto& weak) {
+    const auto other = weak.lock();
+    return other != nullptr && other.get() != &request && other->key() == request.key() &&
+           other->binding().session_id != 0;
+  });
 }
 
 std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
@@ -214,7 +248,7 @@ std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
   for (;;) {
     const bool all_released = KeepHouse();
     CloseGone(*session);
-    OpenAll(*session, {{request, parent}});
+    OpenAll(*session, {ToOpen{request, parent}});
     if (!absl::IsResourceExhausted(request->status()) || all_released) return request;
     if (absl::Now() > patience) return request;
     absl::SleepFor(absl::Microseconds(200));
@@ -279,7 +313,7 @@ void Link::DoChores() {
     }
     mailbox_->PostClosed({request->key(), request->binding()});
     CloseGone(*session);
-    OpenAll(*session, {{request, nullptr}});
+    OpenAll(*session, {ToOpen{request, nullptr}});
   }
 }
 
@@ -297,6 +331,7 @@ void Link::RetryRefused() {
       ExtendOne(*session, *one.request);
     }
   }
+  CloseGone(*session);  // what is closed by its key must not be what is opened now
   OpenAll(*session, unopened);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "client/cpp/attach_call.h"
 #include "client/cpp/mailbox.h"
 #include "client/cpp/opened_session.h"
@@ -51,11 +52,17 @@ class Link {
   absl::Status Extend(RequestState& request, int64_t slots);
 
   // To be called now and then, also without a session, but never by the decode loop: lets go of
-  // requests and mappings that kernels may have been using, false if some are left. Null ends that.
-  // Does not return during a call.
-  void SetHousekeeping(std::function<bool()> keep_house) {
+  // requests and mappings that kernels may have been using, false if some are left. It is the
+  // owner's that came last.
+  void SetHousekeeping(const void* owner, std::function<bool()> keep_house) {
     absl::MutexLock lock(&housekeeping_mutex_);
+    housekeeper_ = owner;
     keep_house_ = std::move(keep_house);
+  }
+  // Unless it is another owner's by now. Does not return during a call.
+  void EndHousekeeping(const void* owner) {
+    absl::MutexLock lock(&housekeeping_mutex_);
+    if (housekeeper_ == owner) keep_house_ = nullptr;
   }
 
   RecordingBox& recording() { return recording_; }
@@ -80,8 +87,11 @@ class Link {
   bool KeepHouse();
   void RetryRefused();
   void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
-  void OpenAll(OpenedSession& session, const std::vector<ToOpen>& requests)
+  void OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  absl::Status OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  bool IsBoundElsewhere(const RequestState& request) ABSL_LOCKS_EXCLUDED(mutex_);
   void ExtendOne(OpenedSession& session, RequestState& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   std::vector<ToOpen> LiveRequests();
@@ -102,6 +112,7 @@ class Link {
   std::vector<std::weak_ptr<RequestState>> requests_ ABSL_GUARDED_BY(mutex_);
 
   absl::Mutex housekeeping_mutex_;
+  const void* housekeeper_ ABSL_GUARDED_BY(housekeeping_mutex_) = nullptr;
   std::function<bool()> keep_house_ ABSL_GUARDED_BY(housekeeping_mutex_);
 
   std::unique_ptr<AttachCall> attach_;  // of the link's thread

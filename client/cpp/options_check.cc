@@ -46,6 +46,13 @@ absl::Status CheckPolicy(const PolicyOverrides& policy, int layers) {
   status.Update(CheckRatio("policy.target_miss", policy.target_miss, true));
   status.Update(CheckRatio("policy.min_sparsity", policy.min_sparsity, true));
   status.Update(CheckRatio("policy.max_sparsity", policy.max_sparsity, true));
+  if (policy.target_miss.has_value() && *policy.target_miss <= 0) {
+    status.Update(BadArgument("policy.target_miss", "is not above 0"));
+  }
+  if (policy.min_sparsity.has_value() && policy.max_sparsity.has_value() &&
+      *policy.min_sparsity > *policy.max_sparsity) {
+    status.Update(BadArgument("policy.min_sparsity", "is above policy.max_sparsity"));
+  }
   const auto& per_layer = policy.layer_sparsity;
   if (!per_layer.empty() && per_layer.size() != static_cast<size_t>(layers)) {
     status.Update(

@@ -58,17 +58,18 @@ void RowPlanner::PlanRow(const StepRow& asked, StepState& step, StepRowState& ro
   row.resync = false;
   row.buffer = 0;
   const bool placed = asked.position >= 0 && asked.position <= dataplane::kMaxPosition;
-  row.blocks =
+  row.all_blocks =
       placed ? kernels::ExtentOf(row.position, static_cast<int32_t>(row.next_n), geometry_).blocks
              : 0;
-  if (row.blocks > max_blocks_) row.blocks = 0;
+  row.in_range =
+      placed && row.all_blocks <= max_blocks_ && asked.next_n == static_cast<int>(row.next_n);
+  row.blocks = row.all_blocks <= max_blocks_ ? row.all_blocks : 0;
   row.reason = CheckRow(asked, step, row);
 }
 
 // Decides whether a row can use its lists, and if not, whether at least its scores can be observed.
 Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRowState& row) {
-  if (asked.request == nullptr || asked.request->state_ == nullptr || row.blocks == 0 ||
-      asked.next_n != static_cast<int>(row.next_n)) {
+  if (asked.request == nullptr || asked.request->state_ == nullptr || !row.in_range) {
     return Reason::kInvalid;
   }
   row.request = asked.request->state_;
@@ -77,6 +78,7 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
     return earlier.request == row.request;
   });
   if (twice) return Reason::kInvalid;
+  if (row.blocks == 0) return Reason::kCold;  // where tokens share a slot, the first have none
   if (step.session == nullptr) {
     row.request->history() = {};
     return Reason::kNoSidecar;

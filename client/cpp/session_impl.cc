@@ -47,8 +47,7 @@ SessionImpl::SessionImpl(const SessionOptions& options)
   step_.scored.reserve(options.max_requests);
   step_.audited.reserve(options.max_requests);
   step_.next.reserve(options.max_requests);
-  step_.identity.resize(planner_.max_blocks());
-  std::iota(step_.identity.begin(), step_.identity.end(), 0);
+  NameBlocks(planner_.max_blocks());
 }
 
 bool SessionImpl::in_owner_process() const { return getpid() == owner_pid_; }
@@ -56,6 +55,7 @@ bool SessionImpl::in_owner_process() const { return getpid() == owner_pid_; }
 uint64_t SessionImpl::BeginStep(absl::Span<const StepRow> rows) {
   if (step_.active) Forget();  // superseded: its Step is void now
   planner_.Begin(rows, HostSession(), step_);
+  for (int r = 0; r < step_.row_count; ++r) NameBlocks(step_.rows[r].all_blocks);
   step_.layers_taken = 0;
   std::fill(step_.layer_taken.begin(), step_.layer_taken.end(), false);
   step_.observe_time = absl::ZeroDuration();
@@ -66,6 +66,14 @@ uint64_t SessionImpl::BeginStep(absl::Span<const StepRow> rows) {
   }
   counts_.CountStep();
   return step_.serial;
+}
+
+// All blocks of a context can be named, also of one that is longer than was said.
+void SessionImpl::NameBlocks(int32_t count) {
+  const size_t named = everything_.size();
+  if (static_cast<size_t>(count) <= named) return;
+  everything_.resize(count);
+  std::iota(everything_.begin() + named, everything_.end(), static_cast<int32_t>(named));
 }
 
 // The session, if host code can read its slab: on a GPU steps are a DeviceLoop's.
@@ -98,7 +106,7 @@ Reason SessionImpl::TakeLists(StepRowState& row) {
   const dataplane::SessionView& view = step_.session->view();
   const kernels::ListStamp expected =
       view.StampFor(row.binding.generation, row.position, row.next_n);
-  row.kept.resize(static_cast<size_t>(options_.model.layers) * step_.identity.size());
+  row.kept.resize(static_cast<size_t>(options_.model.layers) * planner_.max_blocks());
   row.counts.resize(options_.model.layers);
   for (int layer = 0; layer < options_.model.layers; ++layer) {
     const kernels::ListHeader header = *view.lists.Header(row.buffer, row.binding.index, layer);
@@ -107,7 +115,7 @@ Reason SessionImpl::TakeLists(StepRowState& row) {
       return Reason::kInvalid;
     }
     const int32_t* list = view.lists.Blocks(row.buffer, row.binding.index, layer);
-    int32_t* copy = row.kept.data() + layer * step_.identity.size();
+    int32_t* copy = row.kept.data() + static_cast<size_t>(layer) * planner_.max_blocks();
     std::copy_n(list, header.count, copy);
     if (!IsSound(copy, header.count, row.blocks)) return Reason::kInvalid;
     row.counts[layer] = header.count;
@@ -121,10 +129,10 @@ KeptBlocks SessionImpl::Kept(uint64_t serial, int layer, int row) const {
   if (!known) return {{}, true, Reason::kInvalid};
   const StepRowState& state = step_.rows[row];
   if (!state.sparse()) {
-    return {absl::MakeConstSpan(step_.identity).first(state.blocks), true, state.reason};
+    return {absl::MakeConstSpan(everything_).first(state.all_blocks), true, state.reason};
   }
   const int32_t count = state.counts[layer];
-  return {absl::MakeConstSpan(state.kept.data() + layer * step_.identity.size(), count),
+  return {absl::MakeConstSpan(state.kept.data() + layer * planner_.max_blocks(), count),
           count == state.blocks, Reason::kNone};
 }
 

@@ -41,6 +41,7 @@ class SessionImpl {
  private:
   std::shared_ptr<OpenedSession> HostSession() const;
   void TakeRow(int r);
+  void NameBlocks(int32_t count);
   Reason TakeLists(StepRowState& row);
   void Forget();
   void Finish();
@@ -51,6 +52,7 @@ class SessionImpl {
   StepCounts counts_;
   Link link_;
   RowPlanner planner_;
+  std::vector<int32_t> everything_;  // 0, 1, 2, ...: as many blocks as any context had
   const std::unique_ptr<Executor> executor_;
   StepState step_;
 };

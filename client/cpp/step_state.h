@@ -27,7 +27,9 @@ struct StepRowState {
   bool observe = false;         // its scores enter the state
   bool resync = false;          // it goes on after a gap
   uint32_t buffer = 0;          // of the list in force
-  int32_t blocks = 0;           // B
+  bool in_range = false;        // position and next_n are ones that the session was created for
+  int32_t blocks = 0;           // B; 0 also if not in range
+  int32_t all_blocks = 0;       // B of any context that there may be
   std::vector<int32_t> kept;    // [layers][max_blocks], a private copy of the lists
   std::vector<int32_t> counts;  // [layers] entries of each list
 
@@ -54,8 +56,7 @@ struct StepState {
   std::vector<kernels::ScoredRow> scored;  // rows that are observed
   std::vector<kernels::ScoredRow> audited;
   std::vector<kernels::Row> next;
-  std::vector<int32_t> identity;  // 0, 1, 2, ... [max_blocks]
-  absl::Duration observe_time;    // spent so far
+  absl::Duration observe_time;  // spent so far
   absl::Duration predict_time;
 };
 

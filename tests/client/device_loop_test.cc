@@ -282,6 +282,21 @@ TEST_P(DeviceLoopTest, RefusedStepHasNoRows) {
   EXPECT_THAT(engine.RunStep({{&request, 4003}}), Each(ElementsAre(::testing::SizeIs(32))));
 }
 
+// Where tokens share a slot the first ones of a request see none.
+TEST_P(DeviceLoopTest, RowWithoutASlotHasNothingToScore) {
+  StartDeviceSpind();
+  SessionOptions options = DeviceOptions();
+  options.model.tokens_per_slot = 4;
+  const auto session = Open(options);
+  DeviceEngine engine = EngineOf(session.get(), options);
+  Request request = session->OpenRequest("a", 100);
+  for (const int64_t position : {0, 2}) {
+    const absl::Status begun = engine.loop().BeginStep({{&request, position}}, backend_->stream());
+    EXPECT_TRUE(begun.ok()) << begun;
+    EXPECT_TRUE(engine.loop().EndStep(backend_->stream()).ok());
+  }
+}
+
 TEST_P(DeviceLoopTest, BadArgumentsAreNamed) {
   StartDeviceSpind();
   SessionOptions options = DeviceOptions();

@@ -57,6 +57,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"max_next_n", [](auto& o) { o.max_next_n = 9; }},
         BadOption{"policy.sparsity", [](auto& o) { o.policy.sparsity = kNan; }},
         BadOption{"policy.exploration", [](auto& o) { o.policy.exploration = -0.1; }},
+        BadOption{"policy.target_miss", [](auto& o) { o.policy.target_miss = 0.0; }},
+        BadOption{"policy.min_sparsity",
+                  [](auto& o) {
+                    o.policy.min_sparsity = 0.5;
+                    o.policy.max_sparsity = 0.4;
+                  }},
         BadOption{"policy.decay", [](auto& o) { o.policy.decay = 1.0; }},
         BadOption{"policy.layer_sparsity", [](auto& o) { o.policy.layer_sparsity = {0.1}; }},
         BadOption{"policy.layer_sparsity[1]",

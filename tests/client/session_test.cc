@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 
 class SessionTest : public SessionFixture, public ::testing::WithParamInterface<Executor> {
  protected:
@@ -172,6 +174,21 @@ TEST_P(SessionTest, AJumpAndAStepBackKeepAllBlocksAndHeal) {
   }));
 }
 
+TEST_P(SessionTest, MoreRequestsThanACallMayHaveAreOpenedAsFarAsThereIsRoom) {
+  const SessionOptions options = Options(GetParam());
+  const auto session = Session::Create(options);
+  ASSERT_TRUE(session.ok());
+  std::vector<Request> requests;
+  for (int i = 0; i < 600; ++i) {
+    requests.push_back((*session)->OpenRequest(std::to_string(i), 100));
+  }
+  StartSpind();
+  const auto open = [](const Request& request) { return request.status().ok(); };
+  EXPECT_TRUE(Eventually([&] {
+    return std::count_if(requests.begin(), requests.end(), open) == options.max_requests;
+  }));
+}
+
 TEST_P(SessionTest, BadRowsKeepAllBlocksAndLeaveOthersAlone) {
   StartSpind();
   const auto session = Open(Options(GetParam()));
@@ -196,6 +213,9 @@ TEST_P(SessionTest, GarbagePositionsKeepAllAndDoNotCrash) {
     EXPECT_EQ(step.Kept(0, 0).reason, Reason::kInvalid) << position;
     EXPECT_TRUE(step.Kept(0, 0).all);
   }
+  // A context may be longer than was said: its blocks are named all the same.
+  Step longer = session->BeginStep({{&request, kMaxSlots + 100}});
+  EXPECT_THAT(longer.Kept(0, 0).blocks, ElementsAreArray(AllBlocks(kMaxSlots + 101)));
   Step step = session->BeginStep({{&request, 10, 77}});
   EXPECT_EQ(step.Kept(0, 0).reason, Reason::kInvalid);
   EXPECT_EQ(step.Kept(99, 0).blocks.size(), 0u);

@@ -56,6 +56,14 @@ TEST_F(RequestTableTest, CapacityGrowsInPages) {
   EXPECT_EQ(request->capacity_slots(), 2 * kernels::kPageSlots);
 }
 
+// Lists have room for so much and no more.
+TEST_F(RequestTableTest, CapacityEndsWithTheSessionsLongestContext) {
+  dataplane::SessionShape shape = SmallShape();
+  shape.max_slots = 1000;  // a part of a page
+  RequestTable table(MakeRegion(shape), false);
+  EXPECT_EQ((*table.Open("a", 1000, nullptr))->capacity_slots(), 1000);
+}
+
 TEST_F(RequestTableTest, ARefusedOpenLeavesNothingBehind) {
   const uint64_t before = used();
   EXPECT_EQ(ReasonOf(table_.Open("big", int64_t{1} << 40, nullptr).status()),

@@ -94,7 +94,9 @@ struct StepRow {
   int next_n = 1;  // verifier rows (1 + draft tokens), at position, position + 1, ...
 };
 
-// The blocks to score for one row of one layer.
+// The blocks to score for one row of one layer. Of a row that the step does not have, and of one
+// whose position is negative, nobody knows the blocks: none are named, with Reason::kInvalid, and
+// the engine scores the context that it knows of.
 struct KeptBlocks {
   absl::Span<const int32_t> blocks;  // logical block indices, ascending; all of them if `all`
   bool all = true;
