@@ -93,7 +93,8 @@ class Device {
   virtual absl::Status Expect(const ExpectParams& params, Stream stream) = 0;
   virtual absl::Status Admit(const AdmitParams& params, Stream stream) = 0;
   // Either side may be memory of the device or of the host. Host memory may be reused when the call
-  // returns if it is the source, and read after Synchronize if it is the target.
+  // returns if it is the source and not AllocateHost's, and read after Synchronize if it is the
+  // target.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, Stream stream) = 0;
   virtual absl::Status Zero(void* to, int64_t bytes, Stream stream) = 0;
 

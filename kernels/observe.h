@@ -18,8 +18,9 @@
 // by the rule of ema.h. Only the first `accepted` verifier rows of a row enter, in order: this is
 // how drafts are committed after the verdict. NaN and Inf never enter; they are counted. Counts the
 // blocks of each row by source. A row with Coverage::kKept whose list carries another stamp than
-// (epoch, generation, position, next_n), or leads outside the context, is skipped whole. Rows of
-// one launch must name different requests.
+// (epoch, generation, position, next_n) is skipped whole. So is, on the CPU, one whose list leads
+// outside the context; a GPU leaves out the blocks that do. Rows of one launch must name different
+// requests.
 //
 // A GPU looks rows, records and binding up while the kernel before this one on the stream ends:
 // they are written by copies, or by a kernel before that one. That kernel may still drop rows (make

@@ -47,7 +47,7 @@ typedef struct spin_scored_row {
   uint32_t next_n;    /* verifier rows that were scored */
   int64_t position;   /* of the first verifier row */
   uint32_t accepted;  /* of those rows, how many enter the state; 0 to next_n */
-  uint32_t buffer;    /* that holds the list of this row */
+  uint32_t buffer;    /* 0 or 1, also if all is covered: that holds the list of this row */
   uint32_t coverage;  /* SPIN_COVERS_ALL or SPIN_COVERS_KEPT */
   uint32_t score_row; /* index of the row in the score tensor */
 } spin_scored_row;
