@@ -72,9 +72,16 @@ bool HasFork(const v1::OpenRequestsRequest& request) {
 }
 
 absl::Status DoOpenRequests(Session& session, const v1::OpenRequestsRequest& request,
+                            absl::FunctionRef<bool()> abandoned,
                             v1::OpenRequestsResponse* response) {
   if (absl::Status status = CheckOpen(session); !status.ok()) return status;
   for (int i = 0; i < request.items_size(); ++i) {
+    if (abandoned()) {
+      for (const v1::RequestResult& result : response->results()) {
+        if (result.has_handle()) session.requests().Remove(result.handle());
+      }
+      return absl::CancelledError("the caller has given up");
+    }
     const std::string path = absl::StrCat("items[", i, "]");
     v1::RequestResult& result = *response->add_results();
     const auto opened = OpenOne(session, request.items(i), path);

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/session.h"
 #include "spin/v1/request.pb.h"
@@ -13,7 +14,9 @@ namespace spin::server {
 // Whether any item copies a parent's state.
 bool HasFork(const v1::OpenRequestsRequest& request);
 
+// If the call is abandoned meanwhile, nobody would close what it has opened: nothing is left of it.
 absl::Status DoOpenRequests(Session& session, const v1::OpenRequestsRequest& request,
+                            absl::FunctionRef<bool()> abandoned,
                             v1::OpenRequestsResponse* response);
 absl::Status DoExtendRequests(Session& session, const v1::ExtendRequestsRequest& request,
                               v1::ExtendRequestsResponse* response);

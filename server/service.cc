@@ -226,9 +226,10 @@ grpc::ServerUnaryReactor* SpinService::OpenRequests(grpc::CallbackServerContext*
   // A fork copies state that steps write, so it takes its place among them; filling fresh state
   // must not.
   WorkQueue* queue = HasFork(*request) ? parts_.step_queue : parts_.control_queue;
-  Enqueue(queue, call, [this, session = *session, request, response] {
+  Enqueue(queue, call, [this, call, session = *session, request, response] {
     for (const auto& other : parts_.sessions->All()) other->Sweep();
-    return DoOpenRequests(*session, *request, response);
+    return DoOpenRequests(
+        *session, *request, [&call] { return call.abandoned(); }, response);
   });
   return call.reactor();
 }

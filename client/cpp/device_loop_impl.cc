@@ -122,7 +122,10 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
   step_.rows.resize(shape_.max_requests);
   step_.scored.reserve(shape_.max_requests);
   step_.next.reserve(shape_.max_requests);
-  session_->link().SetHousekeeping(this, [held = in_flight_.get()] { return held->Release(); });
+  session_->link().SetHousekeeping(
+      this, {.release = [held = in_flight_.get()] { return held->Release(); },
+             .may_write = [held = in_flight_.get()](
+                              const RequestState& request) { return held->MayWrite(request); }});
 }
 
 DeviceLoopImpl::~DeviceLoopImpl() { session_->link().EndHousekeeping(this); }

@@ -22,6 +22,7 @@ void InFlight::Empty(Held& held) {
   }
   held.session = nullptr;
   held.requests.clear();
+  held.observed.clear();
 }
 
 absl::Status InFlight::Add(const StepState& step, kernels::Stream stream) {
@@ -39,7 +40,9 @@ absl::Status InFlight::Add(const StepState& step, kernels::Stream stream) {
   }
   newer_.session = step.session;
   for (int r = 0; r < step.row_count; ++r) {
-    if (step.rows[r].request != nullptr) newer_.requests.insert(step.rows[r].request);
+    const StepRowState& row = step.rows[r];
+    if (row.request != nullptr) newer_.requests.insert(row.request);
+    if (row.observe) newer_.observed.insert(row.request.get());
   }
   return device_->Mark(newer_.until, stream);
 }
@@ -51,6 +54,13 @@ bool InFlight::Release() {
   if (device_->Passed(newer_.until)) Empty(newer_);
   passed.swap(passed_);
   return older_.session == nullptr && newer_.session == nullptr;
+}
+
+bool InFlight::MayWrite(const RequestState& request) {
+  absl::MutexLock lock(&mutex_);
+  if (device_->Passed(older_.until)) Empty(older_);
+  if (device_->Passed(newer_.until)) Empty(newer_);
+  return older_.observed.contains(&request) || newer_.observed.contains(&request);
 }
 
 }  // namespace spin::internal

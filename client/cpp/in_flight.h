@@ -31,15 +31,19 @@ class InFlight {
   // for the decode loop.
   bool Release();
 
+  // Whether a step that the device has not passed may write into the pages of the request.
+  bool MayWrite(const RequestState& request);
+
  private:
   struct Held {
     kernels::Marker until;
     std::shared_ptr<OpenedSession> session;
     absl::flat_hash_set<std::shared_ptr<RequestState>> requests;
+    absl::flat_hash_set<const RequestState*> observed;  // of those
   };
 
   InFlight(kernels::Device* device, kernels::Marker older, kernels::Marker newer)
-      : device_(device), older_{older, nullptr, {}}, newer_{newer, nullptr, {}} {}
+      : device_(device), older_{older, nullptr, {}, {}}, newer_{newer, nullptr, {}, {}} {}
   void Empty(Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   kernels::Device* const device_;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -78,7 +79,12 @@ absl::Status Link::WaitUntilReady(absl::Duration timeout) const {
 
 bool Link::KeepHouse() {
   absl::MutexLock lock(&housekeeping_mutex_);
-  return !keep_house_ || keep_house_();
+  return !housekeeping_.release || housekeeping_.release();
+}
+
+bool Link::MayBeWritten(const RequestState& request) {
+  absl::MutexLock lock(&housekeeping_mutex_);
+  return housekeeping_.may_write && housekeeping_.may_write(request);
 }
 
 void Link::Run() {
@@ -101,16 +107,24 @@ absl::Status Link::Connect() {
   v1::OpenSessionResponse opened;
   absl::Status status = control->OpenSession(ToProto(options_), options_.control_timeout, &opened);
   if (!status.ok()) return status;
+  // Nobody has used the session yet: its memory need not be kept from others for a while.
+  const auto give_up = [&](const absl::Status& why) {
+    v1::CloseSessionRequest close;
+    close.set_session_id(opened.session_id());
+    (void)control->CloseSession(close, options_.control_timeout);
+    return why;
+  };
   auto session = OpenedSession::Map(control, opened);
-  if (!session.ok()) return session.status();
+  if (!session.ok()) return give_up(session.status());
   mailbox_->ClearStreamEnd();
   attach_ = std::make_unique<AttachCall>(*session, &recording_,
                                          [mailbox = mailbox_] { mailbox->PostStreamEnd(); });
   status = attach_->WaitUntilAttached(options_.control_timeout);
-  if (!status.ok()) return status;
+  if (!status.ok()) return give_up(status);
   counts_->StartLife();
   absl::MutexLock lock(&control_mutex_);
   (void)mailbox_->TakeClosed();  // what was closed in earlier lives is gone with them
+  to_reopen_.clear();
   OpenAll(**session, LiveRequests());
   SetCurrent(*session, absl::OkStatus());
   return absl::OkStatus();
@@ -311,17 +325,32 @@ void Link::DoChores() {
       ExtendOne(*session, *request);
       continue;
     }
-    mailbox_->PostClosed({request->key(), request->binding()});
-    CloseGone(*session);
-    OpenAll(*session, {ToOpen{request, nullptr}});
+    if (MayBeWritten(*request)) {
+      to_reopen_.push_back(request);  // until the device is done with its pages
+    } else {
+      Reopen(*session, request);
+    }
   }
 }
 
-// What spind had no room for may fit by now.
+void Link::Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request) {
+  mailbox_->PostClosed({request->key(), request->binding()});
+  CloseGone(session);
+  OpenAll(session, {ToOpen{request, nullptr}});
+}
+
+// What spind had no room for may fit by now, and the device may be done with what waited for it.
 void Link::RetryRefused() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return;
+  for (const auto& request : std::exchange(to_reopen_, {})) {
+    if (MayBeWritten(*request)) {
+      to_reopen_.push_back(request);
+    } else {
+      Reopen(*session, request);
+    }
+  }
   std::vector<ToOpen> unopened;
   for (ToOpen& one : LiveRequests()) {
     const RequestBinding binding = one.request->binding();

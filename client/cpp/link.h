@@ -51,18 +51,22 @@ class Link {
   // Makes room now.
   absl::Status Extend(RequestState& request, int64_t slots);
 
-  // To be called now and then, also without a session, but never by the decode loop: lets go of
-  // requests and mappings that kernels may have been using, false if some are left. It is the
-  // owner's that came last.
-  void SetHousekeeping(const void* owner, std::function<bool()> keep_house) {
+  // Of what kernels may be using. To be called now and then, also without a session, but never by
+  // the decode loop.
+  struct Housekeeping {
+    std::function<bool()> release;  // lets go of what they no longer use; false if some is left
+    std::function<bool(const RequestState&)> may_write;  // into pages of the request
+  };
+  // It is the owner's that came last.
+  void SetHousekeeping(const void* owner, Housekeeping housekeeping) {
     absl::MutexLock lock(&housekeeping_mutex_);
     housekeeper_ = owner;
-    keep_house_ = std::move(keep_house);
+    housekeeping_ = std::move(housekeeping);
   }
   // Unless it is another owner's by now. Does not return during a call.
   void EndHousekeeping(const void* owner) {
     absl::MutexLock lock(&housekeeping_mutex_);
-    if (housekeeper_ == owner) keep_house_ = nullptr;
+    if (housekeeper_ == owner) housekeeping_ = {};
   }
 
   RecordingBox& recording() { return recording_; }
@@ -85,6 +89,7 @@ class Link {
   void Disconnect();
   void DoChores();
   bool KeepHouse();
+  bool MayBeWritten(const RequestState& request);
   void RetryRefused();
   void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   void OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests)
@@ -93,6 +98,8 @@ class Link {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   bool IsBoundElsewhere(const RequestState& request) ABSL_LOCKS_EXCLUDED(mutex_);
   void ExtendOne(OpenedSession& session, RequestState& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  void Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   std::vector<ToOpen> LiveRequests();
   void SetCurrent(std::shared_ptr<OpenedSession> session, absl::Status status);
@@ -106,6 +113,7 @@ class Link {
   // Control calls about requests go one at a time, so that a close never overtakes or trails an
   // open of the same key.
   absl::Mutex control_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
+  std::vector<std::shared_ptr<RequestState>> to_reopen_ ABSL_GUARDED_BY(control_mutex_);
   mutable absl::Mutex mutex_;
   std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("not connected yet");
@@ -113,7 +121,7 @@ class Link {
 
   absl::Mutex housekeeping_mutex_;
   const void* housekeeper_ ABSL_GUARDED_BY(housekeeping_mutex_) = nullptr;
-  std::function<bool()> keep_house_ ABSL_GUARDED_BY(housekeeping_mutex_);
+  Housekeeping housekeeping_ ABSL_GUARDED_BY(housekeeping_mutex_);
 
   std::unique_ptr<AttachCall> attach_;  // of the link's thread
   std::thread thread_;

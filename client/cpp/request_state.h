@@ -32,6 +32,7 @@ struct RequestBinding {
 // What the decode loop knows of a request's history. Belongs to the binding it was made under.
 struct RequestHistory {
   RequestBinding binding;
+  RequestBinding reopening;  // it is to be opened anew: nothing is observed under this one
   dataplane::Progress progress;
   bool has_list = false;  // a list was asked for the step at `list_position`
   int64_t list_position = 0;

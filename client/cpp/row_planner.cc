@@ -103,15 +103,18 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
 
 Reason RowPlanner::CheckHistory(StepRowState& row) {
   RequestHistory& history = row.request->history();
+  if (history.reopening.session_id != 0 && history.reopening.SameAs(row.binding)) {
+    return Reason::kPosition;
+  }
   if (!history.binding.SameAs(row.binding)) history = {};
   history.binding = row.binding;
   ExtendAhead(row);
   const dataplane::Progress& progress = history.progress;
   const bool jumps = progress.warm && row.position != progress.next_position;
   if (progress.warm && row.position < progress.next_position) {
-    link_->Soon(Mailbox::Chore::kReopen,
-                row.request);  // history cannot be taken back: start afresh
-    history.binding = {};
+    history = {};  // it cannot be taken back: start afresh
+    history.reopening = row.binding;
+    link_->Soon(Mailbox::Chore::kReopen, row.request);
     return Reason::kPosition;
   }
   row.resync = jumps || history.gap;

@@ -282,6 +282,22 @@ TEST_P(DeviceLoopTest, RefusedStepHasNoRows) {
   EXPECT_THAT(engine.RunStep({{&request, 4003}}), Each(ElementsAre(::testing::SizeIs(32))));
 }
 
+// Not before the device is done with the pages that it had; until then nothing is observed.
+TEST_P(DeviceLoopTest, RequestThatGoesBackIsOpenedAnewAndSparseAgain) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine = EngineOf(session.get(), options);
+  Request request = session->OpenRequest("a", 5000);
+  engine.RunStep({{&request, 4000}});
+  EXPECT_THAT(engine.RunStep({{&request, 4001}}), Each(ElementsAre(::testing::SizeIs(32))));
+  int64_t position = 3000;
+  EXPECT_THAT(engine.RunStep({{&request, position++}}), Each(ElementsAre(AllBlocks(3001))));
+  EXPECT_TRUE(Eventually([&] {
+    return engine.RunStep({{&request, position++}})[0][0].size() < 40;  // of 47 blocks
+  }));
+}
+
 // Where tokens share a slot the first ones of a request see none.
 TEST_P(DeviceLoopTest, RowWithoutASlotHasNothingToScore) {
   StartDeviceSpind();
