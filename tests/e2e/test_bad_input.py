@@ -6,6 +6,7 @@ import random
 
 import grpc
 import pytest
+from eventually import eventually
 from google.protobuf import message_factory
 from raw_client import TIMEOUT, RawSession, open_session_request, step_row
 from refusal import CODE, detail_of, refused
@@ -283,7 +284,7 @@ def test_random_messages_get_documented_answers(start_spind, connect, rpc):
         for session in client.sessions():
             client.CloseSession(session_pb2.CloseSessionRequest(session_id=session.session_id))
     assert spind.process.poll() is None, spind.log
-    assert spind.metric("spin_state_bytes") == 0
+    eventually(lambda: spind.metric("spin_state_bytes") == 0, within=2)  # somebody may be looking at a session still
 
 
 @pytest.mark.parametrize("rpc", METHODS)
