@@ -128,11 +128,8 @@ class Session:
         """One step back everything is scored, and the lists of shape.position are made."""
         self.position = self.shape.position - self.shape.next_n
         self._write_rows(spin.COVERS_ALL)
-        self.scores, later = self.full_scores, getattr(self, "scores", None)
-        self.observe()
+        self.observe(scores=self.full_scores)
         self.select_and_compact()
-        if later is not None:
-            self.scores = later
         self.advance(1)
 
     def advance(self, steps: int):
@@ -202,10 +199,11 @@ class Session:
     def _stream(self):
         return torch.cuda.current_stream().cuda_stream if self.engine.device != "cpu" else None
 
-    def observe(self, step: int = 0):
-        """All layers, from self.scores."""
-        stride = self.scores.stride()
-        self._observe(self._launch(), spin.Scores(self.scores.data_ptr(), stride[0], stride[1], stride[2], spin.F32), step)
+    def observe(self, step: int = 0, scores: torch.Tensor | None = None):
+        """All layers, from self.scores or others."""
+        taken = self.scores if scores is None else scores
+        stride = taken.stride()
+        self._observe(self._launch(), spin.Scores(taken.data_ptr(), stride[0], stride[1], stride[2], spin.F32), step)
 
     def observe_layer(self, layer: int, scores: torch.Tensor):
         """One layer, from what score() returned."""

@@ -198,8 +198,6 @@ class CudaDevice final : public Device {
   std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);
 };
 
-constexpr size_t kSharedBytes = 220 << 10;  // of a thread block, that launches may ask for
-
 struct Found {
   int ordinal;
   CudaDeviceInfo info;

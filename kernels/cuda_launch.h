@@ -20,6 +20,9 @@
 // Data center GPUs of compute capability 9.0 and later: others have too little shared memory.
 namespace spin::kernels {
 
+// Of shared memory, that launches may ask for in a thread block.
+inline constexpr size_t kSharedBytes = 220 << 10;
+
 cudaError_t PredictCuda(const PredictParams& params, cudaStream_t stream);
 cudaError_t SelectCuda(const SelectParams& params, cudaStream_t stream);
 cudaError_t CompactCuda(const CompactParams& params, cudaStream_t stream);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "kernels/use_cuda_device.h"
 

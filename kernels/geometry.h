@@ -26,6 +26,7 @@ inline constexpr int32_t kMaxNextN = 8;  // verifier rows of one request: 1 + dr
 inline constexpr int32_t kMaxTokensPerSlot = 64;
 inline constexpr int64_t kMaxSlots = 4 << 20;  // per request
 inline constexpr int32_t kMaxPages = kMaxSlots / kPageSlots;
+inline constexpr int32_t kMaxBlocks = kMaxSlots / 16;  // of the smallest blocks
 
 struct Geometry {
   int32_t layers;           // 1 to kMaxLayers

@@ -9,8 +9,9 @@
 namespace spin::kernels {
 namespace {
 
-constexpr int32_t kSharedBlocks = 32768;         // keys of so many blocks fit into shared memory
-constexpr int32_t kMostBlocks = kMaxSlots / 16;  // of a context
+constexpr int32_t kSharedBlocks = 32768;  // keys of so many blocks fit into shared memory
+static_assert(internal::KeyBytes(kSharedBlocks) + sizeof(internal::SelectShared<1024>) <=
+              kSharedBytes);
 
 // One way to launch Select.
 struct Variant {
@@ -56,7 +57,7 @@ constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 1>(kMultiprocessors),
                                  InRegisters<T, 256, 32, 2>(INT32_MAX),
                                  InMemory<T, kSharedBlocks, true>(),
                                  InMemory<T, 2 * kSharedBlocks, false>(),
-                                 InMemory<T, kMostBlocks, false>()};
+                                 InMemory<T, kMaxBlocks, false>()};
 
 int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
   if (!variant.shared) return 0;

@@ -4,6 +4,7 @@
 #include "client/c/arguments.h"
 
 namespace spin::c_abi {
+
 absl::Status CheckRange(absl::string_view field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Bad(field, absl::StrCat(value, " is not in ", low, " to ", high));

@@ -42,9 +42,9 @@ absl::Status WorkspaceBytes(WorkspaceBytesOf ask, const spin_device* device, int
                             int32_t rows, int32_t max_blocks, int64_t* bytes) {
   if (device == nullptr) return Bad("device", "is null");
   if (bytes == nullptr) return Bad("bytes", "is null");
-  if (layers < 1 || layers > kernels::kMaxLayers) return Bad("layers", "is not in 1 to 128");
-  absl::Status status = CheckRange("rows", rows, 1, kMostRows);
-  status.Update(CheckRange("max_blocks", max_blocks, 1, kernels::kMaxSlots / 16));
+  absl::Status status = CheckRange("layers", layers, 1, kernels::kMaxLayers);
+  status.Update(CheckRange("rows", rows, 1, kMostRows));
+  status.Update(CheckRange("max_blocks", max_blocks, 1, kernels::kMaxBlocks));
   if (!status.ok()) return status;
   *bytes = ((*device->device).*ask)(layers, rows, max_blocks);
   return absl::OkStatus();

@@ -47,19 +47,22 @@ absl::Status InFlight::Add(const StepState& step, kernels::Stream stream) {
   return device_->Mark(newer_.until, stream);
 }
 
+void InFlight::EmptyPassed() {
+  if (device_->Passed(older_.until)) Empty(older_);
+  if (device_->Passed(newer_.until)) Empty(newer_);
+}
+
 bool InFlight::Release() {
   std::vector<std::shared_ptr<OpenedSession>> passed;  // let go after the lock
   absl::MutexLock lock(&mutex_);
-  if (device_->Passed(older_.until)) Empty(older_);
-  if (device_->Passed(newer_.until)) Empty(newer_);
+  EmptyPassed();
   passed.swap(passed_);
   return older_.session == nullptr && newer_.session == nullptr;
 }
 
 bool InFlight::MayWrite(const RequestState& request) {
   absl::MutexLock lock(&mutex_);
-  if (device_->Passed(older_.until)) Empty(older_);
-  if (device_->Passed(newer_.until)) Empty(newer_);
+  EmptyPassed();
   return older_.observed.contains(&request) || newer_.observed.contains(&request);
 }
 

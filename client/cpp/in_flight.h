@@ -45,6 +45,7 @@ class InFlight {
   InFlight(kernels::Device* device, kernels::Marker older, kernels::Marker newer)
       : device_(device), older_{older, nullptr, {}, {}}, newer_{newer, nullptr, {}, {}} {}
   void Empty(Held& held) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EmptyPassed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   kernels::Device* const device_;
   absl::Mutex mutex_;

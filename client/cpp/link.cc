@@ -325,15 +325,16 @@ void Link::DoChores() {
       ExtendOne(*session, *request);
       continue;
     }
-    if (MayBeWritten(*request)) {
-      to_reopen_.push_back(request);  // until the device is done with its pages
-    } else {
-      Reopen(*session, request);
-    }
+    Reopen(*session, request);
   }
 }
 
+// Later, if the device is not done with its pages yet.
 void Link::Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request) {
+  if (MayBeWritten(*request)) {
+    to_reopen_.push_back(request);
+    return;
+  }
   mailbox_->PostClosed({request->key(), request->binding()});
   CloseGone(session);
   OpenAll(session, {ToOpen{request, nullptr}});
@@ -344,13 +345,7 @@ void Link::RetryRefused() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return;
-  for (const auto& request : std::exchange(to_reopen_, {})) {
-    if (MayBeWritten(*request)) {
-      to_reopen_.push_back(request);
-    } else {
-      Reopen(*session, request);
-    }
-  }
+  for (const auto& request : std::exchange(to_reopen_, {})) Reopen(*session, request);
   std::vector<ToOpen> unopened;
   for (ToOpen& one : LiveRequests()) {
     const RequestBinding binding = one.request->binding();

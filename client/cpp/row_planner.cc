@@ -78,7 +78,6 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
     return earlier.request == row.request;
   });
   if (twice) return Reason::kInvalid;
-  if (row.blocks == 0) return Reason::kCold;  // where tokens share a slot, the first have none
   if (step.session == nullptr) {
     row.request->history() = {};
     return Reason::kNoSidecar;
@@ -98,7 +97,8 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
     return absl::IsUnavailable(why) || absl::IsDeadlineExceeded(why) ? Reason::kNoSidecar
                                                                      : Reason::kInvalid;
   }
-  return CheckHistory(row);
+  // Where tokens share a slot, the first have none.
+  return row.blocks > 0 ? CheckHistory(row) : Reason::kCold;
 }
 
 Reason RowPlanner::CheckHistory(StepRowState& row) {

@@ -79,9 +79,7 @@ class SummaryReader {
   }
 
   // Says that the summaries were seen as they are: see PageSummary. One thread, after Start.
-  __device__ void Settle() const {
-    const_cast<PageSummary*>(FirstPage())->settled = summary_query_;
-  }
+  __device__ void Settle() const { FirstPage()->settled = summary_query_; }
 
   // Whether the scores are right.
   __device__ bool Serves(const RowExtent& extent, uint32_t next_n) const {
@@ -91,11 +89,12 @@ class SummaryReader {
  private:
   static constexpr uint32_t kNoPage = UINT32_MAX;
 
-  __device__ const PageSummary* FirstPage() const {
-    return reinterpret_cast<const PageSummary*>(Page(first_page_) - threadIdx.x % 32 * 4);
+  __device__ PageSummary* FirstPage() const {
+    return reinterpret_cast<PageSummary*>(Page(first_page_) -
+                                          threadIdx.x % 32 * sizeof(BlockSummary));
   }
   // The lane's part of a page's summary.
-  __device__ const std::byte* Page(uint32_t unit) const {
+  __device__ std::byte* Page(uint32_t unit) const {
     return base_ + uint64_t{unit} * kPageOffsetUnit;
   }
   // Both halves of a block's summary; see BlockSummary.
@@ -103,7 +102,7 @@ class SummaryReader {
     return *reinterpret_cast<const uint32_t*>(at);
   }
 
-  const std::byte* base_;
+  std::byte* base_;
   const Bf16* farthest_;
   int64_t query_;
   uint32_t page_;  // of lane l: the l-th page of the warp's tiles
