@@ -45,13 +45,18 @@ bool IsShareable(CUdeviceptr memory) {
          capable != 0;
 }
 
-// Where the allocation that holds `memory` begins; null if that can't be told.
-const std::byte* AllocationOf(CUdeviceptr memory) {
+struct Range {
+  const std::byte* base = nullptr;
+  size_t bytes = 0;
+};
+
+// The allocation that holds `memory`; none if that can't be told.
+Range AllocationOf(CUdeviceptr memory) {
   auto* const range = DriverFunction<decltype(cuMemGetAddressRange)>("cuMemGetAddressRange");
   CUdeviceptr base = 0;
   size_t bytes = 0;
-  if (range == nullptr || range(&base, &bytes, memory) != CUDA_SUCCESS) return nullptr;
-  return reinterpret_cast<const std::byte*>(base);
+  if (range == nullptr || range(&base, &bytes, memory) != CUDA_SUCCESS) return {};
+  return {reinterpret_cast<const std::byte*>(base), bytes};
 }
 
 }  // namespace
@@ -59,15 +64,17 @@ const std::byte* AllocationOf(CUdeviceptr memory) {
 // One allocation in this process's address space: its own, or one mapped from another process.
 class CudaMemory::Allocation {
  public:
-  Allocation(int ordinal, std::byte* base, bool own, std::string handle)
-      : ordinal_(ordinal), base_(base), own_(own), handle_(std::move(handle)) {}
+  Allocation(int ordinal, std::byte* base, size_t bytes, bool own, std::string handle)
+      : ordinal_(ordinal), base_(base), bytes_(bytes), own_(own), handle_(std::move(handle)) {}
   ~Allocation();
 
   std::byte* base() const { return base_; }
+  size_t bytes() const { return bytes_; }
 
  private:
   const int ordinal_;
   std::byte* const base_;
+  const size_t bytes_;
   const bool own_;
   const std::string handle_;
 };
@@ -125,7 +132,7 @@ absl::StatusOr<CudaIpcHandle> ExportCudaMemory(const void* memory) {
   // The driver answers for the memory of the current device only.
   const kernels::UseCudaDevice use(known ? attributes.device : 0);
   const auto address = reinterpret_cast<CUdeviceptr>(memory);
-  const std::byte* const base = known ? AllocationOf(address) : nullptr;
+  const std::byte* const base = known ? AllocationOf(address).base : nullptr;
   if (base == nullptr || !IsShareable(address)) {
     return WithFault(ShareFault::kNotShareable,
                      absl::InvalidArgumentError(
@@ -163,7 +170,7 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Allocate(absl::string_vi
     return handle.status();
   }
   auto* const data = static_cast<std::byte*>(base);
-  auto allocation = std::make_shared<Allocation>(*ordinal, data, true, handle->handle);
+  auto allocation = std::make_shared<Allocation>(*ordinal, data, bytes, true, handle->handle);
   Registry& registry = TheRegistry();
   absl::MutexLock lock(&registry.mutex);
   registry.known[handle->handle] = allocation;
@@ -197,9 +204,17 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Open(absl::string_view d
           absl::StrCat("cannot map the slab of process ", handle.process_id, " on ", device_uuid),
           error);
     }
-    allocation =
-        std::make_shared<Allocation>(*ordinal, static_cast<std::byte*>(base), false, handle.handle);
+    const size_t mapped = AllocationOf(reinterpret_cast<CUdeviceptr>(base)).bytes;
+    allocation = std::make_shared<Allocation>(*ordinal, static_cast<std::byte*>(base), mapped,
+                                              false, handle.handle);
     registry.known[handle.handle] = allocation;
+  }
+  const size_t mapped = allocation->bytes();
+  if (handle.offset > mapped || bytes > mapped - handle.offset) {
+    return WithFault(ShareFault::kInvalidHandle,
+                     absl::InvalidArgumentError(absl::StrCat(
+                         "the memory of process ", handle.process_id, " has ", mapped, " bytes; ",
+                         bytes, " from ", handle.offset, " on are not in it")));
   }
   std::byte* const data = allocation->base() + handle.offset;
   return std::unique_ptr<CudaMemory>(new CudaMemory(std::move(allocation), data, bytes));

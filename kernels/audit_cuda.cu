@@ -8,6 +8,7 @@
 #include "kernels/internal/cuda_largest.cuh"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_rows.cuh"
+#include "kernels/internal/cuda_start.h"
 #include "kernels/internal/order_key.h"
 #include "kernels/internal/pinned_blocks.h"
 
@@ -199,12 +200,8 @@ int64_t ThreadBlocks(int32_t layers, int32_t rows) {
 cudaError_t AuditCuda(const AuditParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
   const auto grid = static_cast<unsigned>(ThreadBlocks(p.layers.count, p.row_count));
-  if (p.scores.dtype == Dtype::kF32) {
-    AuditKernel<float><<<grid, kThreads, 0, stream>>>(p);
-  } else {
-    AuditKernel<Bf16><<<grid, kThreads, 0, stream>>>(p);
-  }
-  return cudaGetLastError();
+  const auto kernel = p.scores.dtype == Dtype::kF32 ? AuditKernel<float> : AuditKernel<Bf16>;
+  return internal::Launch(kernel, grid, kThreads, stream, p);
 }
 
 int64_t AuditWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_blocks) {

@@ -3,8 +3,8 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_compact.cuh"
-#include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/internal/cuda_start.h"
 #include "kernels/internal/sound_list.h"
 
 namespace spin::kernels {
@@ -109,8 +109,8 @@ cudaError_t CompactCuda(const CompactParams& p, cudaStream_t stream) {
 
 cudaError_t RemapCuda(const RemapParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  RemapKernel<<<dim3(kRemapCtas, p.row_count, p.layers.count), kRemapThreads, 0, stream>>>(p);
-  return cudaGetLastError();
+  const dim3 grid(kRemapCtas, p.row_count, p.layers.count);
+  return internal::Launch(RemapKernel, grid, kRemapThreads, stream, p);
 }
 
 cudaError_t internal::LoadCompactCuda() {

@@ -213,15 +213,20 @@ absl::StatusOr<std::vector<Found>> FindDevices() {
     return CudaError("there is no GPU that this process can see", error);
   }
   std::vector<Found> found;
+  absl::Status failed;  // one of several, which the others need not suffer for
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     cudaDeviceProp properties;
     error = cudaGetDeviceProperties(&properties, ordinal);
-    if (error != cudaSuccess) return CudaError(absl::StrCat("GPU ", ordinal), error);
+    if (error != cudaSuccess) {
+      failed = CudaError(absl::StrCat("GPU ", ordinal), error);
+      continue;
+    }
     found.push_back({ordinal,
                      {UuidOf(properties.uuid), properties.name,
                       static_cast<int64_t>(properties.totalGlobalMem)},
                      properties.sharedMemPerBlockOptin});
   }
+  if (found.empty()) return failed;
   return found;
 }
 

@@ -20,9 +20,12 @@
 namespace spin::kernels {
 
 // Writes of and waits for words in device memory, as stream operations of the driver: a process
-// whose stream waits leaves the GPU to others, which one with a spinning kernel would not. Such a
-// wait has no end of its own, so a watchdog looks after all of them. Thread-safe. The device is
-// current in every caller but the destructor's.
+// whose stream waits leaves the GPU to others, and can be killed meanwhile without harm to those
+// that share its MPS server, which one with a spinning kernel would not. Such a wait has no end of
+// its own, so a watchdog looks after all of them. Its writes must not stand behind the waiting
+// stream in a hardware queue: waits are for processes that see to it that each of their streams has
+// its own (CUDA_DEVICE_MAX_CONNECTIONS, see server/main.cc). Thread-safe. The device is current in
+// every caller but the destructor's.
 class CudaWords {
  public:
   static cudaError_t Create(int ordinal, std::unique_ptr<CudaWords>* out);

@@ -103,7 +103,8 @@ class Device {
 
   // Holds the stream until the word has reached `value`, not much longer than `limit`: then the
   // wait is given up, which *given_up tells launches that come after it, and the stream goes on.
-  // Giving up may raise the word itself. Not capturable in a graph.
+  // Giving up may raise the word itself. Not capturable in a graph. Not for an engine's process,
+  // where whoever gives up may stand behind the wait: see ExpectParams.
   virtual absl::Status WaitWord(const WordWait& wait, Stream stream) = 0;
   // Gives up a wait that is under way, from any thread.
   virtual absl::Status GiveUp(const WordWait& wait) = 0;

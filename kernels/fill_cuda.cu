@@ -6,6 +6,7 @@
 #include "kernels/cuda_launch.h"
 #include "kernels/ema.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/internal/cuda_start.h"
 #include "kernels/state.h"
 
 namespace spin::kernels {
@@ -49,8 +50,8 @@ cudaError_t FillCuda(const FillParams& p, cudaStream_t stream) {
     const int32_t count = std::min(kPagesPerLaunch, p.page_count - first);
     Pages pages = {};
     std::copy_n(p.pages + first, count, pages.offsets);
-    FillKernel<<<dim3(kCtasPerPage, count), kThreads, 0, stream>>>(p.slab, pages, vectors, pattern);
-    const cudaError_t error = cudaGetLastError();
+    const cudaError_t error = internal::Launch(FillKernel, dim3(kCtasPerPage, count), kThreads,
+                                               stream, p.slab, pages, vectors, pattern);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

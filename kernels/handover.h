@@ -8,18 +8,23 @@
 #include "kernels/binding.h"
 #include "kernels/rows.h"
 
-// What becomes of a step whose other half another process runs, decided where the wait for that
-// process has just ended (Device::WaitWord), so that no host need be asked. Both launches are tiny.
+// What becomes of a step whose other half another process runs, decided on the device, so that no
+// host need be asked. Both launches are tiny.
 namespace spin::kernels {
 
-// Expect, in the engine: if the wait for spind was given up, spind may still be at work on the step
-// before. Then no list of this step serves and nothing is staged, since that would change scores
-// under spind's hands; *skipped says so. The binding is as the next copy of it says again.
+// Expect, in the engine: waits until spind's word has reached `value`. If that takes longer than
+// the limit, spind may still be at work on the step before. Then no list of this step serves and
+// nothing is staged, since that would change scores under spind's hands; *skipped says so. The
+// binding is as the next copy of it says again. Not a stream wait (Device::WaitWord): the end of
+// those depends on another stream, which may share a hardware queue with the waiting one, and how
+// many queues there are is up to the engine (CUDA_DEVICE_MAX_CONNECTIONS; 2 under MPS). This one
+// ends by itself.
 struct ExpectParams {
-  const uint64_t* given_up;  // of the wait
-  uint64_t ticket;
+  const uint64_t* word;
+  uint64_t value;
+  int64_t limit_ns;   // from the moment on that the stream has come to it
   Binding* binding;   // in/out
-  uint64_t* skipped;  // out, if it was given up: `step`; only grows
+  uint64_t* skipped;  // out, if it was not reached: `step`; only grows
   uint64_t step;
   uint32_t* late;  // counts; may be memory of the host, where one stream alone writes it
 };
@@ -33,7 +38,8 @@ enum class Admission : uint32_t {
   kSkipped,   // the engine staged nothing: its Expect found that spind was late
 };
 
-// Admit, in spind: a step that has no scores is not run. All its rows become kPaddingRow then.
+// Admit, in spind, after a stream wait for the engine's word: a step that has no scores is not run.
+// All its rows become kPaddingRow then.
 struct AdmitParams {
   const uint64_t* given_up;  // of the wait
   uint64_t ticket;

@@ -15,7 +15,7 @@ void Drop(Row* rows, int32_t count) {
 }  // namespace
 
 void ExpectCpu(const ExpectParams& p) {
-  if (LoadWord(*p.given_up) != p.ticket) return;
+  if (WaitReached(*p.word, p.value, absl::Nanoseconds(p.limit_ns))) return;
   p.binding->epoch = 0;  // no list has this stamp
   p.binding->staging = nullptr;
   Raise(*p.skipped, p.step);

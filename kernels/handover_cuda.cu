@@ -3,11 +3,13 @@
 
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/internal/cuda_start.h"
 
 namespace spin::kernels {
 namespace {
 
 constexpr int kThreads = 128;
+constexpr unsigned kPauseNs = 100;  // between two looks at a word
 
 // Another process or the host writes these.
 __device__ uint64_t Fresh(const uint64_t* word) {
@@ -16,8 +18,23 @@ __device__ uint64_t Fresh(const uint64_t* word) {
   return value;
 }
 
+__device__ int64_t Nanoseconds() {
+  int64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__device__ bool Reached(const uint64_t* word, uint64_t value, int64_t limit_ns) {
+  const int64_t start = Nanoseconds();
+  while (Fresh(word) < value) {
+    if (Nanoseconds() - start >= limit_ns) return false;
+    __nanosleep(kPauseNs);
+  }
+  return true;
+}
+
 __global__ void ExpectKernel(const __grid_constant__ ExpectParams p) {
-  if (Fresh(p.given_up) != p.ticket) return;
+  if (Reached(p.word, p.value, p.limit_ns)) return;
   p.binding->epoch = 0;  // no list has this stamp
   p.binding->staging = nullptr;
   *p.late += 1;
@@ -46,15 +63,20 @@ __global__ void __launch_bounds__(kThreads) AdmitKernel(const __grid_constant__ 
 }  // namespace
 
 cudaError_t ExpectCuda(const ExpectParams& p, cudaStream_t stream) {
-  ExpectKernel<<<1, 1, 0, stream>>>(p);
-  return cudaGetLastError();
+  return internal::Launch(ExpectKernel, 1, 1, stream, p);
 }
 
 cudaError_t AdmitCuda(const AdmitParams& p, cudaStream_t stream) {
-  AdmitKernel<<<1, kThreads, 0, stream>>>(p);
-  return cudaGetLastError();
+  return internal::Launch(AdmitKernel, 1, kThreads, stream, p);
 }
 
-cudaError_t internal::LoadHandoverCuda() { return Load(ExpectKernel, AdmitKernel); }
+cudaError_t internal::LoadHandoverCuda() {
+  const cudaError_t error = Load(ExpectKernel, AdmitKernel);
+  if (error != cudaSuccess) return error;
+  // While it waits, spind's kernels run beside it: those want all of the shared memory of a
+  // multiprocessor, which can't be divided anew before everything on it has ended.
+  return cudaFuncSetAttribute(ExpectKernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+}
 
 }  // namespace spin::kernels

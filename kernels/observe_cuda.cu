@@ -5,6 +5,7 @@
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_observed.cuh"
 #include "kernels/internal/cuda_scan.h"
+#include "kernels/internal/cuda_start.h"
 
 // Observe for every geometry without a PageSummary: a thread for each slot. One launch for each
 // verifier row, because the next one meets the same entries of D from other slots.
@@ -69,8 +70,8 @@ cudaError_t ObserveDraft(const ObserveParams& p, uint32_t draft, cudaStream_t st
   const int64_t slots = int64_t{p.max_blocks} * p.geometry.block;
   const dim3 grid(static_cast<uint32_t>((slots + kSlotsPerCta - 1) / kSlotsPerCta), p.row_count,
                   p.layers.count);
-  KernelFor(p.geometry.state, p.scores.dtype)<<<grid, kThreads, 0, stream>>>(p, draft);
-  return cudaGetLastError();
+  return internal::Launch(KernelFor(p.geometry.state, p.scores.dtype), grid, kThreads, stream, p,
+                          draft);
 }
 
 }  // namespace

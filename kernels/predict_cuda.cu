@@ -4,6 +4,7 @@
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_block_score.cuh"
 #include "kernels/internal/cuda_load.h"
+#include "kernels/internal/cuda_start.h"
 
 namespace spin::kernels {
 namespace {
@@ -33,12 +34,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 cudaError_t PredictCuda(const PredictParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0 || p.max_blocks == 0) return cudaSuccess;
   const dim3 grid((p.max_blocks + kWarps - 1) / kWarps, p.row_count, p.layers.count);
-  if (p.geometry.state == Dtype::kF32) {
-    PredictKernel<float><<<grid, 32 * kWarps, 0, stream>>>(p);
-  } else {
-    PredictKernel<Bf16><<<grid, 32 * kWarps, 0, stream>>>(p);
-  }
-  return cudaGetLastError();
+  const auto kernel = p.geometry.state == Dtype::kF32 ? PredictKernel<float> : PredictKernel<Bf16>;
+  return internal::Launch(kernel, grid, 32 * kWarps, stream, p);
 }
 
 cudaError_t internal::LoadPredictCuda() { return Load(PredictKernel<float>, PredictKernel<Bf16>); }

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "kernels/internal/cuda_early.h"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_observed.cuh"
 #include "kernels/internal/cuda_scan.h"
 #include "kernels/internal/cuda_scan_run.cuh"
+#include "kernels/internal/cuda_start.h"
 
 // Observe for bf16 state in blocks of 64, the fast form. One pass over a row moves the averages of
 // the scored blocks and leaves the block scores of the next step in the pages' summaries:

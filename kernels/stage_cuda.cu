@@ -4,6 +4,7 @@
 #include "kernels/cuda_launch.h"
 #include "kernels/internal/cuda_load.h"
 #include "kernels/internal/cuda_rows.cuh"
+#include "kernels/internal/cuda_start.h"
 
 // A copy at the speed of the memory: four elements to a thread and access wherever the addresses
 // allow it.
@@ -76,8 +77,7 @@ cudaError_t StageCuda(const StageParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0 || p.max_slots == 0) return cudaSuccess;
   const dim3 grid(static_cast<uint32_t>((p.max_slots + kSlotsPerCta - 1) / kSlotsPerCta),
                   p.row_count * p.next_n_stride, p.layers.count);
-  KernelFor(p.scores.dtype, p.staged.dtype)<<<grid, kThreads, 0, stream>>>(p);
-  return cudaGetLastError();
+  return internal::Launch(KernelFor(p.scores.dtype, p.staged.dtype), grid, kThreads, stream, p);
 }
 
 cudaError_t internal::LoadStageCuda() {

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -134,6 +135,10 @@ int Run(const spin::server::Config& config, const absl::Status& mistake, const s
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Before the first call of CUDA, whose streams share this many hardware queues: 8 if nothing is
+  // said, 2 under MPS. What shares one with a stream that waits for an engine's word stands still,
+  // and that must never be the stream that ends the wait. No engine has a say in this process.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
   const spin::server::ConfigOrExit read = spin::server::ReadConfig(argc, argv);
   if (!read.config.has_value()) return read.exit_code;
   StartLog(*read.config);

@@ -122,6 +122,7 @@ absl::Status SpinService::DoOpenSession(grpc::CallbackServerContext* context,
   for (const auto& other : parts_.sessions->All()) other->Sweep();
   auto region = SessionRegion::Create(parts_.slab, ShapeOf(request, parts_.default_state));
   if (!region.ok()) return region.status();
+  absl::MutexLock policies(&for_all_);
   auto [policy, reason] = default_policy_.For(request, (*region)->shape().geometry.layers);
   const bool sidecar = request.executor() == v1::EXECUTOR_SIDECAR;
   auto session = std::make_shared<Session>(
@@ -318,7 +319,9 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
     return absl::OkStatus();
   }
   status = CheckPolicy(request.policy(), 0, "policy.");
-  for (const auto& session : parts_.sessions->All()) {
+  absl::MutexLock policies(&for_all_);
+  const auto sessions = parts_.sessions->All();
+  for (const auto& session : sessions) {
     if (status.ok()) status = RefuseConflict(session->ConflictOf(request.policy()), "policy.");
   }
   if (!status.ok()) return status;
@@ -326,10 +329,8 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
   if (!changed.ok()) return changed.status();
   *response->mutable_policy() = ToProto(changed->policy);
   response->set_policy_epoch(changed->epoch);
-  for (const auto& session : parts_.sessions->All()) {
-    session->UpdatePolicy(request.policy());
-    response->set_sessions_changed(response->sessions_changed() + 1);
-  }
+  for (const auto& session : sessions) session->UpdatePolicy(request.policy());
+  response->set_sessions_changed(static_cast<uint32_t>(sessions.size()));
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
 #include "server/default_policy.h"
 #include "server/peer_watcher.h"
 #include "server/policy.h"
@@ -113,6 +114,7 @@ class SpinService final : public v1::SpinService::CallbackService {
   std::atomic<bool> draining_ = false;
   WatchStreams watch_streams_;
   DefaultPolicy default_policy_;
+  absl::Mutex for_all_;  // a change for all sessions passes by none that is being opened
 };
 
 }  // namespace spin::server

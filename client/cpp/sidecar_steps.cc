@@ -41,27 +41,16 @@ void Correct(RequestHistory& history, const v1::StepRowResult& result, int64_t n
 absl::StatusOr<std::unique_ptr<SidecarSteps>> SidecarSteps::Create(kernels::Device* device,
                                                                    absl::Duration wait_limit,
                                                                    StepCounts* counts) {
-  auto given_up = device->Allocate(sizeof(uint64_t));
-  if (!given_up.ok()) return given_up.status();
   auto late = device->AllocateHost(sizeof(uint32_t));
   if (!late.ok()) return late.status();
   *reinterpret_cast<uint32_t*>(late->get()) = 0;
-  const auto stream = device->MakeStream();
-  if (!stream.ok()) return stream.status();
-  absl::Status zeroed = device->Zero(given_up->get(), sizeof(uint64_t), *stream);
-  zeroed.Update(device->Synchronize(*stream));
-  if (!zeroed.ok()) return zeroed;
   return std::unique_ptr<SidecarSteps>(
-      new SidecarSteps(device, wait_limit, counts, *std::move(given_up), *std::move(late)));
+      new SidecarSteps(device, wait_limit, counts, *std::move(late)));
 }
 
 SidecarSteps::SidecarSteps(kernels::Device* device, absl::Duration wait_limit, StepCounts* counts,
-                           kernels::DeviceMemory given_up, kernels::DeviceMemory late)
-    : device_(device),
-      wait_limit_(wait_limit),
-      counts_(counts),
-      given_up_(std::move(given_up)),
-      late_(std::move(late)) {}
+                           kernels::DeviceMemory late)
+    : device_(device), wait_limit_(wait_limit), counts_(counts), late_(std::move(late)) {}
 
 uint32_t SidecarSteps::late() const {
   return std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(late_.get())).load();
@@ -122,15 +111,9 @@ absl::Status SidecarSteps::Expect(OpenedSession& session, kernels::Binding* bind
   ++begun_;
   if (trouble_ != Reason::kNone || answered_ == handed_over_) return absl::OkStatus();
   dataplane::Timeline& timeline = *session.view().timeline;
-  const kernels::WordWait wait = {.word = &timeline.spin_done,
-                                  .value = handed_over_,
-                                  .limit = wait_limit_,
-                                  .given_up = reinterpret_cast<uint64_t*>(given_up_.get()),
-                                  .ticket = ++ticket_};
-  absl::Status status = device_->WaitWord(wait, stream);
-  if (!status.ok()) return status;
-  return device_->Expect({.given_up = wait.given_up,
-                          .ticket = wait.ticket,
+  return device_->Expect({.word = &timeline.spin_done,
+                          .value = handed_over_,
+                          .limit_ns = absl::ToInt64Nanoseconds(wait_limit_),
                           .binding = binding,
                           .skipped = &timeline.engine_skipped,
                           .step = begun_,

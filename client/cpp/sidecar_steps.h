@@ -49,7 +49,7 @@ class SidecarSteps {
 
  private:
   SidecarSteps(kernels::Device* device, absl::Duration wait_limit, StepCounts* counts,
-               kernels::DeviceMemory given_up, kernels::DeviceMemory late);
+               kernels::DeviceMemory late);
   void StartLife(uint64_t session_id);
   void TakeAnswer(const StepCalls::Call& call);
   void Probe(OpenedSession& session);
@@ -58,9 +58,7 @@ class SidecarSteps {
   kernels::Device* const device_;
   const absl::Duration wait_limit_;
   StepCounts* const counts_;
-  const kernels::DeviceMemory given_up_;  // uint64: the ticket of the last wait given up
-  const kernels::DeviceMemory late_;      // uint32, of the host: steps that found spind late
-  uint64_t ticket_ = 0;
+  const kernels::DeviceMemory late_;  // uint32, of the host: steps that found spind late
   uint32_t late_seen_ = 0;
 
   // Of the life of the session that steps go to; timeline values.

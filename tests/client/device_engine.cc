@@ -158,6 +158,9 @@ DeviceEngine::Lists DeviceEngine::TakeLists(const std::vector<StepRow>& rows) {
   std::vector<int32_t> slots(static_cast<size_t>(model_.layers) * rows_ * next_n_);
   std::vector<int32_t> blocks(static_cast<size_t>(model_.layers) * rows_ * blocks_);
   const kernels::Stream stream = {backend_->stream()};
+  // A copy into pageable memory may keep other threads from CUDA until it is over, and the stream
+  // may wait for a spind that is one of them here.
+  Synchronize();
   Check(device_->Copy(slots.data(), kept_slots_,
                       static_cast<int64_t>(slots.size() * sizeof slots[0]), stream));
   Check(device_->Copy(blocks.data(), kept_blocks_,

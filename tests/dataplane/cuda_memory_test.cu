@@ -100,6 +100,18 @@ TEST_F(CudaMemoryTest, HandlesThatAreNoneAreRefused) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // nothing is left for the engine's next call
 }
 
+TEST_F(CudaMemoryTest, MoreThanTheAllocationHoldsIsRefused) {
+  const auto memory = *CudaMemory::Allocate(uuid_, 4 << 20);
+  CudaIpcHandle handle = *ExportCudaMemory(memory->data() + (1 << 20));
+  EXPECT_TRUE(CudaMemory::Open(uuid_, handle, 3 << 20).ok());
+  for (const uint64_t offset : {uint64_t{2} << 20, uint64_t{8} << 20, ~uint64_t{0}}) {
+    handle.offset = offset;
+    const auto opened = CudaMemory::Open(uuid_, handle, 3 << 20);
+    EXPECT_EQ(ShareFaultOf(opened.status()), ShareFault::kInvalidHandle) << offset;
+    EXPECT_THAT(opened.status().message(), ::testing::HasSubstr("4194304"));
+  }
+}
+
 TEST_F(CudaMemoryTest, EqualPidsInTwoNamespacesAreNamed) {
   const CudaIpcHandle handle = {.handle = std::string(64, 'x'),
                                 .process_id = ProcessId(),

@@ -16,21 +16,22 @@ constexpr uint64_t kTicket = 5;
 
 class HandoverTest : public DeviceTest {
  protected:
-  // Both find the last wait given up if its ticket is `given_up`.
   struct Expected {
     uint64_t epoch;
     bool staging;
     uint64_t skipped;
     uint32_t late;
   };
-  Expected Expect(uint64_t given_up) {
-    const DeviceArray<uint64_t> flag(device_, std::vector<uint64_t>{given_up});
+  // For 7, of a spind whose word is `done`.
+  Expected Expect(uint64_t done, absl::Duration limit) {
+    const DeviceArray<uint64_t> word(device_, std::vector<uint64_t>{done});
     const DeviceArray<uint64_t> skipped(device_, std::vector<uint64_t>{3});
     const DeviceArray<std::byte> staging(device_, 1);
     const DeviceArray<Binding> binding(device_, {{.epoch = 77, .staging = staging.data()}});
     const DeviceArray<uint32_t> late(device_, std::vector<uint32_t>{10});
-    device_.Finish(device_->Expect({.given_up = flag.data(),
-                                    .ticket = kTicket,
+    device_.Finish(device_->Expect({.word = word.data(),
+                                    .value = 7,
+                                    .limit_ns = absl::ToInt64Nanoseconds(limit),
                                     .binding = binding.data(),
                                     .skipped = skipped.data(),
                                     .step = 8,
@@ -44,6 +45,7 @@ class HandoverTest : public DeviceTest {
     Admission admission;
     std::vector<uint32_t> requests;  // of scored, audited, next
   };
+  // The last wait was given up if its ticket is `given_up`.
   Admitted Admit(uint64_t given_up, uint64_t skipped) {
     const DeviceArray<uint64_t> flag(device_, std::vector<uint64_t>{given_up});
     const DeviceArray<uint64_t> skipped_step(device_, std::vector<uint64_t>{skipped});
@@ -73,15 +75,43 @@ class HandoverTest : public DeviceTest {
 SPIN_TEST_ON_EVERY_DEVICE(HandoverTest);
 
 TEST_P(HandoverTest, AnEngineThatHasWaitedGoesOnAsPlanned) {
-  const Expected expected = Expect(kTicket - 1);
-  EXPECT_EQ(expected.epoch, 77);
-  EXPECT_TRUE(expected.staging);
-  EXPECT_EQ(expected.skipped, 3);
-  EXPECT_EQ(expected.late, 10);
+  for (const uint64_t done : {7, 8}) {
+    const Expected expected = Expect(done, absl::Hours(1));
+    EXPECT_EQ(expected.epoch, 77);
+    EXPECT_TRUE(expected.staging);
+    EXPECT_EQ(expected.skipped, 3);
+    EXPECT_EQ(expected.late, 10);
+  }
+}
+
+TEST_P(HandoverTest, AnEngineWaitsForSpindsWord) {
+  if (!device_->runs_ahead()) GTEST_SKIP() << "there the caller itself waits";
+  const DeviceArray<uint64_t> word(device_, std::vector<uint64_t>{6});
+  const DeviceArray<uint64_t> skipped(device_, std::vector<uint64_t>{3});
+  const DeviceArray<Binding> binding(device_, {{.epoch = 77}});
+  const DeviceArray<uint32_t> late(device_, std::vector<uint32_t>{10});
+  const Stream engine = *device_->MakeStream();
+  const Marker waited = *device_->MakeMarker();
+  ASSERT_TRUE(device_
+                  ->Expect({.word = word.data(),
+                            .value = 7,
+                            .limit_ns = absl::ToInt64Nanoseconds(absl::Seconds(20)),
+                            .binding = binding.data(),
+                            .skipped = skipped.data(),
+                            .step = 8,
+                            .late = late.data()},
+                           engine)
+                  .ok());
+  ASSERT_TRUE(device_->Mark(waited, engine).ok());
+  EXPECT_FALSE(device_->Passed(waited));
+  device_.Finish(device_->WriteWord(word.data(), 7, *device_->MakeStream()));
+  device_.Finish(device_->Synchronize(engine));
+  EXPECT_EQ(binding.Download()[0].epoch, 77);
+  EXPECT_EQ(late.Download(), std::vector<uint32_t>{10});
 }
 
 TEST_P(HandoverTest, AnEngineThatGaveUpUsesNoListAndStagesNothing) {
-  const Expected expected = Expect(kTicket);
+  const Expected expected = Expect(6, absl::Milliseconds(1));
   EXPECT_EQ(expected.epoch, 0);
   EXPECT_FALSE(expected.staging);
   EXPECT_EQ(expected.skipped, 8);

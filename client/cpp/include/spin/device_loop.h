@@ -36,9 +36,9 @@
 //
 // Executors. Inline: lists are made, and Audit and Observe run, in the graph. Sidecar: Stage copies
 // the scores to spind, which does all that on the GPU meanwhile; BeginStep and EndStep order the
-// two by stream waits and writes, without an rpc or a wait on the host. The stream then waits for
-// spind at the beginning of a step, at most for SessionOptions::step_timeout. Launches that an
-// executor has no use for do nothing, so that one graph may hold those of both.
+// two on the device, without an rpc or a wait on the host. The stream then waits for spind at the
+// beginning of a step, in a kernel that ends by itself after SessionOptions::step_timeout. Launches
+// that an executor has no use for do nothing, so that one graph may hold those of both.
 namespace spin {
 
 // Where the engine has what the launches read and write: memory of its device (of the host with
