@@ -10,7 +10,7 @@ for a whole decode step, all layers and requests: own is observe, and select wit
 all blocks and of the kept ones, through the compacted table. `obs+sel` is observe and select alone, `compact` what is
 left of own. Medians of CUDA graphs; requests decode on, and everything is rotated past the L2 cache as in
 gpu_step_bench, `cold` flushes it besides. `floor` is that of gpu_step_bench, for observe and select, over the copy
-bandwidth of the same run (bf16 state, fp32 scores).
+bandwidth of the same run (bf16 state, fp32 scores). With --next-n 2 each request has a draft, which is accepted.
 
 Before it times anything it checks, with next_n 1 and 2: kept scores and top-K are those of the full scan bit by bit,
 lists that keep all blocks change nothing, and one launch makes the lists and tables of two. Needs a GPU, PyTorch,
@@ -165,6 +165,12 @@ def check(device, scorer, on: str, slots: int = 32768, requests: int = 4) -> lis
     return rows
 
 
+def floor_bytes(shape, keep: float) -> float:
+    """That observe and select have to move; as in gpu_step_bench."""
+    moves = min(1, shape.next_n / shape.tokens_per_slot)
+    return (12 * keep * shape.next_n + 2 * (1 - keep) * moves) * shape.slots * shape.requests * shape.layers
+
+
 def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
     """One size at engine.shape.sparsity."""
     shape = engine.shape
@@ -201,8 +207,7 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
     out = {"slots": shape.slots, "requests": shape.requests, "sparsity": shape.sparsity, "kept": keep,
            "scan_all_us": gpu_clock.time_of(all_graph), "scan_kept_us": gpu_clock.time_of(kept_graph),
            "observe_select_us": every(observe_select), "own_us": every(own),
-           "floor_us": (12 * keep + 2 * (1 - keep) / shape.tokens_per_slot) * shape.slots * shape.requests * shape.layers /
-                       bandwidth * 1e6}
+           "next_n": shape.next_n, "floor_us": floor_bytes(shape, keep) / bandwidth * 1e6}
     for name, graph in {"scan_all": all_graph, "scan_kept": kept_graph}.items():
         out[f"cold_{name}_us"] = gpu_clock.time_of(graph, before=flush)
     out["cold_own_us"] = gpu_clock.time_of(own_graph, before=lambda: (session.advance(1), flush()),
@@ -213,9 +218,9 @@ def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:
     out["retained"] = 1 - out["own_us"] / saved
     out["retained_without_compact"] = 1 - out["observe_select_us"] / saved
     out["retained_cold"] = 1 - out["cold_own_us"] / (out["cold_scan_all_us"] - out["cold_scan_kept_us"])
-    out["target"] = TARGETS.get((shape.slots, shape.requests, shape.sparsity))
+    out["target"] = TARGETS.get((shape.slots, shape.requests, shape.sparsity)) if shape.next_n == 1 else None
     out["unserved"] = sum(int(one.unserved) for one in sessions)
-    if (shape.slots, shape.requests) in LAYERED and shape.sparsity == 0.4:
+    if (shape.slots, shape.requests) in LAYERED and shape.sparsity == 0.4 and shape.next_n == 1:
         out["layered"] = measure_layered(session)
     return out
 
@@ -325,14 +330,15 @@ def run(arguments) -> int:
     if not arguments.json:
         print_checks(result["checks"])
     result["copy_bytes_per_second"] = bandwidth = gpu_clock.copy_bandwidth()
-    say(f"{result['gpu']}, copy bandwidth {bandwidth * 1e-12:.2f} TB/s; 21 layers, 64 heads x 128, bf16 state, fp32 scores\n")
+    say(f"{result['gpu']}, copy bandwidth {bandwidth * 1e-12:.2f} TB/s; 21 layers, 64 heads x 128, bf16 state, fp32 scores, "
+        f"next_n {arguments.next_n}\n")
     say(HEADER)
     flush = gpu_clock.Flush()
     for slots, requests in arguments.sizes:
-        engine = engine_step.Engine(engine_step.Shape(slots, requests, 0.0), scorer, "cuda")
+        engine = engine_step.Engine(engine_step.Shape(slots, requests, 0.0, arguments.next_n), scorer, "cuda")
         full = engine.score_all()
         for sparsity in arguments.sparsity:
-            engine.shape = engine_step.Shape(slots, requests, sparsity)
+            engine.shape = engine_step.Shape(slots, requests, sparsity, arguments.next_n)
             result["rows"].append(measure(device, engine, full, bandwidth, flush))
             if not arguments.json:
                 print_row(result["rows"][-1])
@@ -340,6 +346,8 @@ def run(arguments) -> int:
         torch.cuda.empty_cache()
     if arguments.json:
         print(json.dumps(result, indent=1))
+        return 0
+    if not any("layered" in row for row in result["rows"]):
         return 0
     say("\nBeside an emulated attention (a matrix product over 32 MB of weights a layer):")
     for row in result["rows"]:
@@ -360,6 +368,8 @@ def main() -> int:
     parser.add_argument("--sizes", type=size, nargs="+", default=SIZES, metavar="SLOTSxREQUESTS",
                         help="such as 131072x8; default: the sizes of docs/gpu.md")
     parser.add_argument("--sparsity", type=float, nargs="+", default=SPARSITIES, help="shares of blocks to skip")
+    parser.add_argument("--next-n", type=int, default=1, choices=(1, 2), help="verifier rows of each request; all are "
+                        "accepted")
     parser.add_argument("--library", help="path of libspin_kernels.so")
     parser.add_argument("--device", default="", help="UUID of the GPU; default: the only visible one")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")

@@ -61,13 +61,14 @@ Bed::Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t
       binding_(sizeof(kernels::Binding)),
       scored_(steps * shape.requests * sizeof(kernels::ScoredRow)),
       next_(steps * shape.requests * sizeof(kernels::Row)),
-      scores_(shape.layers * shape.requests * shape.slots * kernels::DtypeBytes(shape.scores)),
+      scores_(shape.layers * shape.requests * shape.next_n * shape.slots *
+              kernels::DtypeBytes(shape.scores)),
       workspace_(std::max<int64_t>(
           device.SelectWorkspaceBytes(shape.layers, shape.requests, max_blocks()), 1)),
       block_table_(shape.requests * max_blocks() * sizeof(int32_t)),
       kept_table_(shape.layers * shape.requests * max_blocks() * sizeof(int32_t)),
       kept_blocks_(shape.layers * shape.requests * max_blocks() * sizeof(int32_t)),
-      kept_slots_(shape.layers * shape.requests * sizeof(int32_t)) {
+      kept_slots_(shape.layers * shape.requests * shape.next_n * sizeof(int32_t)) {
   MakeRecords();
   MakeScores();
   MakeBlockTable();
@@ -89,7 +90,7 @@ Bed::Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t
 }
 
 void Bed::Start() {
-  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - 1;
+  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - shape_.next_n;
   WriteRows(Coverage::kAll);
   Step(0);
   Advance(1);
@@ -98,11 +99,14 @@ void Bed::Start() {
 void Bed::Advance(int steps) {
   Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_.handle)));
   for (int step = 0; step < steps; ++step) {
-    const int64_t slots = kernels::VisibleSlots(position_ + step, shape_.tokens_per_slot);
-    observed_blocks_ += shape_.requests * uint64_t{1} * kernels::BlocksOf(slots, 64);
+    const int64_t last = position_ + (step + 1) * shape_.next_n - 1;
+    const int64_t slots = kernels::VisibleSlots(last, shape_.tokens_per_slot);
+    observed_blocks_ +=
+        shape_.requests * uint64_t{1} * kernels::BlocksOf(slots, shape_.block_slots);
   }
-  position_ += steps;
-  if (position_ + steps_ >= shape_.slots * shape_.tokens_per_slot) {
+  position_ += steps * shape_.next_n;
+  const int64_t end = position_ + (steps_ + 1) * shape_.next_n;
+  if (end > shape_.slots * shape_.tokens_per_slot) {
     Start();
   } else {
     WriteRows(Coverage::kKept);
@@ -112,12 +116,13 @@ void Bed::Advance(int steps) {
 void Bed::WriteRows(Coverage coverage) {
   std::vector<kernels::ScoredRow> scored;
   std::vector<kernels::Row> next;
+  const auto rows = static_cast<uint32_t>(shape_.next_n);
   for (int step = 0; step < steps_; ++step) {
-    const int64_t position = position_ + step;
-    const auto buffer = static_cast<uint32_t>(position % 2);
+    const int64_t position = position_ + step * shape_.next_n;
+    const auto buffer = static_cast<uint32_t>(position / shape_.next_n % 2);
     for (uint32_t r = 0; r < static_cast<uint32_t>(shape_.requests); ++r) {
-      scored.push_back({r, 1, position, 1, buffer, coverage, r});
-      next.push_back({r, 1, position + 1, 1 - buffer, kGeneration});
+      scored.push_back({r, rows, position, rows, buffer, coverage, r});
+      next.push_back({r, rows, position + shape_.next_n, 1 - buffer, kGeneration});
     }
   }
   Upload(scored_, scored);
@@ -126,13 +131,13 @@ void Bed::WriteRows(Coverage coverage) {
 
 kernels::Geometry Bed::geometry() const {
   return {.layers = shape_.layers,
-          .block = 64,
+          .block = shape_.block_slots,
           .topk = shape_.topk,
           .tokens_per_slot = shape_.tokens_per_slot,
           .state = shape_.state};
 }
 
-int32_t Bed::max_blocks() const { return kernels::BlocksOf(shape_.slots, 64); }
+int32_t Bed::max_blocks() const { return kernels::BlocksOf(shape_.slots, shape_.block_slots); }
 
 kernels::ListTable Bed::lists() const {
   return {nullptr, nullptr, nullptr, shape_.requests, shape_.layers, max_blocks()};
@@ -176,10 +181,10 @@ void Bed::MakeRecords() {
 void Bed::MakeScores() {
   std::mt19937 random(2);
   std::normal_distribution<float> normal(-3, 1);
-  std::vector<float> layer(shape_.requests * shape_.slots);
+  std::vector<float> layer(shape_.requests * shape_.next_n * shape_.slots);
   float mean = 0;
   for (size_t i = 0; i < layer.size(); ++i) {
-    if (i % 64 == 0) mean = normal(random);
+    if (i % shape_.block_slots == 0) mean = normal(random);
     layer[i] = mean + 0.25f * static_cast<float>(random() % 1024) / 1024;
   }
   const size_t bytes = layer.size() * kernels::DtypeBytes(shape_.scores);
@@ -202,17 +207,18 @@ void Bed::MakeBlockTable() {
 }
 
 void Bed::Observe(int step) {
-  Check(device_.Observe({.geometry = geometry(),
-                         .layers = {0, shape_.layers},
-                         .rows = ScoredRowsOf(step),
-                         .row_count = shape_.requests,
-                         .max_next_n = 1,
-                         .max_blocks = max_blocks(),
-                         .lists = lists(),
-                         .scores = {scores_.data(), shape_.scores, shape_.requests * shape_.slots,
-                                    shape_.slots, shape_.slots},
-                         .binding = binding()},
-                        stream_));
+  Check(device_.Observe(
+      {.geometry = geometry(),
+       .layers = {0, shape_.layers},
+       .rows = ScoredRowsOf(step),
+       .row_count = shape_.requests,
+       .max_next_n = shape_.next_n,
+       .max_blocks = max_blocks(),
+       .lists = lists(),
+       .scores = {scores_.data(), shape_.scores, shape_.requests * shape_.next_n * shape_.slots,
+                  shape_.next_n * shape_.slots, shape_.slots},
+       .binding = binding()},
+      stream_));
 }
 
 kernels::SelectParams Bed::SelectParamsOf(int step) const {
@@ -238,7 +244,7 @@ void Bed::SelectAndCompact(int step) {
                                   .lists = lists(),
                                   .block_table = reinterpret_cast<int32_t*>(block_table_.data()),
                                   .table_stride = max_blocks(),
-                                  .next_n_stride = 1,
+                                  .next_n_stride = shape_.next_n,
                                   .kept_table = reinterpret_cast<int32_t*>(kept_table_.data()),
                                   .kept_slots = reinterpret_cast<int32_t*>(kept_slots_.data()),
                                   .kept_blocks = reinterpret_cast<int32_t*>(kept_blocks_.data()),
@@ -248,7 +254,8 @@ void Bed::SelectAndCompact(int step) {
 
 int64_t Bed::bytes_per_step() const {
   return int64_t{shape_.layers} * shape_.requests * shape_.slots *
-         (2 * kernels::DtypeBytes(shape_.state) + kernels::DtypeBytes(shape_.scores));
+         (2 * kernels::DtypeBytes(shape_.state) +
+          shape_.next_n * kernels::DtypeBytes(shape_.scores));
 }
 
 void Bed::CheckObserved() const {
@@ -263,7 +270,7 @@ void Bed::CheckObserved() const {
 
 double Bed::KeptShare() const {
   kernels::ListHeader header;
-  const int64_t list = position_ % 2 * shape_.requests * shape_.layers;
+  const int64_t list = position_ / shape_.next_n % 2 * shape_.requests * shape_.layers;
   Check(cudaMemcpy(&header, headers_.data() + list * sizeof header, sizeof header,
                    cudaMemcpyDeviceToHost));
   return header.blocks > 0 ? static_cast<double>(header.count) / header.blocks : 0;

@@ -23,6 +23,8 @@ struct BedShape {
   int requests = 8;
   int layers = 21;
   int tokens_per_slot = 4;
+  int block_slots = 64;
+  int next_n = 1;  // verifier rows of each request, all of them accepted
   double sparsity = 0.4;
   int topk = 512;
   kernels::Dtype state = kernels::Dtype::kBF16;

@@ -9,7 +9,8 @@
 //
 // for bf16 state and fp32 scores: V and D of kept blocks are read and written and their scores
 // read; elsewhere D alone is read, where the query is in another slot than in the step before. With
-// one token a slot that is (10 keep + 2) bytes. The copy bandwidth is measured in the same run.
+// one token a slot that is (10 keep + 2) bytes. With drafts each verifier row has scores of its own
+// and moves the averages once more. The copy bandwidth is measured in the same run.
 // Requests decode on: steps are replayed from CUDA graphs, 12 in a row of each of so many sessions
 // that their state does not stay in the L2 cache. `tables` is a step that makes compacted tables of
 // its lists as well; `observe` is that launch alone, in a step whose query has moved; `cold` is one
@@ -17,7 +18,8 @@
 // right rather than fast.
 //
 //   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--tokens-per-slot N]
-//                  [--state bf16,f32] [--scores f32|bf16] [--json]
+//                  [--block-slots N] [--next-n N] [--state bf16,f32] [--scores f32|bf16]
+//                  [--json]
 //                                                    without a size: the sizes of docs/gpu.md
 
 #include <cuda_runtime_api.h>
@@ -189,15 +191,17 @@ Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwi
   cost.observe_us = TimeOf(observe, steps, stream, [] {});
   const double element = shape.state == Dtype::kBF16 ? 2 : 4;
   const double score = shape.scores == Dtype::kBF16 ? 2 : 4;
-  const double floor_bytes = (4 * element + score) * cost.kept_share +
-                             element * (1 - cost.kept_share) / shape.tokens_per_slot;
+  const double moves = std::min(1.0, double(shape.next_n) / shape.tokens_per_slot);
+  const double floor_bytes = shape.next_n * (4 * element + score) * cost.kept_share +
+                             element * (1 - cost.kept_share) * moves;
   cost.floor_us = floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
   return cost;
 }
 
 void PrintHeader(const BedShape& shape, const std::string& state, const std::string& scores) {
-  std::printf("\n%d layers, %d tokens per slot, %s state, %s scores\n\n", shape.layers,
-              shape.tokens_per_slot, state.c_str(), scores.c_str());
+  std::printf("\n%d layers, %d tokens per slot, blocks of %d, next_n %d, %s state, %s scores\n\n",
+              shape.layers, shape.tokens_per_slot, shape.block_slots, shape.next_n, state.c_str(),
+              scores.c_str());
   std::printf("%8s %4s %8s %6s | %8s %8s %8s %8s %8s | %10s %9s\n", "slots", "req", "sparsity",
               "kept", "observe", "step us", "tables", "floor us", "cold us", "step/floor",
               "us/layer");
@@ -217,6 +221,8 @@ nlohmann::json RowJson(const BedShape& shape, const std::string& state, const st
           {"requests", shape.requests},
           {"layers", shape.layers},
           {"tokens_per_slot", shape.tokens_per_slot},
+          {"block_slots", shape.block_slots},
+          {"next_n", shape.next_n},
           {"state", state},
           {"scores", scores},
           {"sparsity", shape.sparsity},
@@ -245,6 +251,10 @@ int main(int argc, char** argv) {
   app.add_option("--tokens-per-slot", one.tokens_per_slot,
                  "tokens that share a slot: 4 in V4-Flash, 1 in V3.2")
       ->check(CLI::IsMember({1, 2, 3, 4, 6, 12}));  // so that replays are of whole slots
+  app.add_option("--block-slots", one.block_slots, "slots of a block")
+      ->check(CLI::IsMember({16, 32, 64, 128}));
+  app.add_option("--next-n", one.next_n, "verifier rows of each request: 1 and its drafts")
+      ->check(CLI::IsMember({1, 2, 4, 8}));
   app.add_option("--sparsity", sparsities, "share of blocks to skip")->delimiter(',');
   app.add_option("--state", states, "bf16, f32 or both")
       ->delimiter(',')

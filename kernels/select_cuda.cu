@@ -25,9 +25,10 @@ struct Variant {
 
 constexpr int32_t kMultiprocessors = 132;  // of the GPU that this is tuned for
 
-template <typename T, int kThreads, int kEach, int kCtasPerSm>
+template <typename T, bool kSummaries, int kThreads, int kEach, int kCtasPerSm>
 constexpr Variant InRegisters(int32_t max_rows) {
-  return {internal::SelectKernel<T, internal::RegisterKeys<kEach>, kThreads, kCtasPerSm, true>,
+  return {internal::SelectKernel<T, kSummaries, internal::RegisterKeys<kEach>, kThreads, kCtasPerSm,
+                                 true>,
           kThreads,
           kThreads * kEach,
           max_rows,
@@ -35,10 +36,11 @@ constexpr Variant InRegisters(int32_t max_rows) {
           true};
 }
 
-template <typename T, int32_t kBlocks, bool kShared>
+template <typename T, bool kSummaries, int32_t kBlocks, bool kShared>
 constexpr Variant InMemory() {
   constexpr int kThreads = 1024;
-  return {internal::SelectKernel<T, internal::MemoryKeys<kBlocks / kThreads>, kThreads, 1, kShared>,
+  return {internal::SelectKernel<T, kSummaries, internal::MemoryKeys<kBlocks / kThreads>, kThreads,
+                                 1, kShared>,
           kThreads,
           kBlocks,
           INT32_MAX,
@@ -48,16 +50,16 @@ constexpr Variant InMemory() {
 
 // In the order of preference, as measured: as long as all rows find room at once, many threads
 // shorten the wait for each; but what every warp does beside its blocks counts, too.
-template <typename T>
-constexpr Variant kVariants[] = {InRegisters<T, 512, 4, 1>(kMultiprocessors),
-                                 InRegisters<T, 256, 8, 2>(2 * kMultiprocessors),
-                                 InRegisters<T, 128, 16, 4>(4 * kMultiprocessors),
-                                 InRegisters<T, 128, 16, 6>(INT32_MAX),
-                                 InRegisters<T, 1024, 8, 1>(kMultiprocessors),
-                                 InRegisters<T, 256, 32, 2>(INT32_MAX),
-                                 InMemory<T, kSharedBlocks, true>(),
-                                 InMemory<T, 2 * kSharedBlocks, false>(),
-                                 InMemory<T, kMaxBlocks, false>()};
+template <typename T, bool kSummaries>
+constexpr Variant kVariants[] = {InRegisters<T, kSummaries, 512, 4, 1>(kMultiprocessors),
+                                 InRegisters<T, kSummaries, 256, 8, 2>(2 * kMultiprocessors),
+                                 InRegisters<T, kSummaries, 128, 16, 4>(4 * kMultiprocessors),
+                                 InRegisters<T, kSummaries, 128, 16, 6>(INT32_MAX),
+                                 InRegisters<T, kSummaries, 1024, 8, 1>(kMultiprocessors),
+                                 InRegisters<T, kSummaries, 256, 32, 2>(INT32_MAX),
+                                 InMemory<T, kSummaries, kSharedBlocks, true>(),
+                                 InMemory<T, kSummaries, 2 * kSharedBlocks, false>(),
+                                 InMemory<T, kSummaries, kMaxBlocks, false>()};
 
 int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
   if (!variant.shared) return 0;
@@ -65,11 +67,11 @@ int64_t SharedBytes(const Variant& variant, int32_t max_blocks) {
                                    : internal::KeyBytes(max_blocks);
 }
 
-template <typename T>
+template <typename T, bool kSummaries>
 cudaError_t Launch(const SelectParams& p, const CompactParams& compact, cudaStream_t stream) {
   // Where all of V and D must be read, each row has work for many threads.
-  const int32_t rows = HasSummary(p.geometry) ? p.row_count * p.layers.count : 0;
-  const Variant* variant = kVariants<T>;
+  const int32_t rows = kSummaries ? p.row_count * p.layers.count : 0;
+  const Variant* variant = kVariants<T, kSummaries>;
   while (variant->max_blocks < p.max_blocks || variant->max_rows < rows) ++variant;
   const dim3 grid(static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
   return internal::LaunchEarly(variant->kernel, grid, variant->threads,
@@ -78,9 +80,9 @@ cudaError_t Launch(const SelectParams& p, const CompactParams& compact, cudaStre
 }
 
 // How much shared memory launches may ask for. Loads the kernels, too.
-template <typename T>
+template <typename T, bool kSummaries>
 cudaError_t SetRooms() {
-  for (const Variant& variant : kVariants<T>) {
+  for (const Variant& variant : kVariants<T, kSummaries>) {
     const cudaError_t error = cudaFuncSetAttribute(
         reinterpret_cast<const void*>(variant.kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
         static_cast<int>(SharedBytes(variant, variant.max_blocks)));
@@ -98,8 +100,9 @@ int64_t SelectWorkspaceBytesCuda(int32_t layers, int32_t rows, int32_t max_block
 cudaError_t SelectAndCompactCuda(const SelectParams& p, const CompactParams& compact,
                                  cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0) return cudaSuccess;
-  return p.geometry.state == Dtype::kF32 ? Launch<float>(p, compact, stream)
-                                         : Launch<Bf16>(p, compact, stream);
+  if (HasSummary(p.geometry)) return Launch<Bf16, true>(p, compact, stream);
+  return p.geometry.state == Dtype::kF32 ? Launch<float, false>(p, compact, stream)
+                                         : Launch<Bf16, false>(p, compact, stream);
 }
 
 cudaError_t SelectCuda(const SelectParams& p, cudaStream_t stream) {
@@ -107,8 +110,9 @@ cudaError_t SelectCuda(const SelectParams& p, cudaStream_t stream) {
 }
 
 cudaError_t internal::LoadSelectCuda() {
-  const cudaError_t error = SetRooms<float>();
-  return error != cudaSuccess ? error : SetRooms<Bf16>();
+  cudaError_t error = SetRooms<float, false>();
+  if (error == cudaSuccess) error = SetRooms<Bf16, false>();
+  return error == cudaSuccess ? SetRooms<Bf16, true>() : error;
 }
 
 }  // namespace spin::kernels

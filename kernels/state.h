@@ -38,7 +38,9 @@ struct RequestRecord {
 //
 //   S[j] for q      = max(inner[j], last[j])         S[j] for q + 1 = max(inner[j], last[j - 1])
 //
-// because a step moves D by one slot against the blocks.
+// because a step moves D by one slot against the blocks. A row with drafts looks at several queries
+// in a row: it takes what each of them needs, and for q + i with i > 1 also D at i slots before the
+// block.
 struct BlockSummary {
   uint16_t inner;  // max of V over the block and of D over all its slots but the last
   uint16_t last;   // D at the block's last slot
@@ -69,12 +71,12 @@ SPIN_HOST_DEVICE constexpr int64_t PageBytes(const Geometry& geometry) {
   return geometry.layers * LayerBytes(geometry);
 }
 
-// Whether a summary made at (query, slots) has the block scores of a row without drafts: its query
+// Whether a summary made at (query, slots) serves a row, whose first query is `row_query`: that
 // must be the same or the next, and its free blocks, those before the tail, must have been visible.
 // A fresh page serves nobody: filled with -infinity its query is negative, with 0 it has no slots.
 SPIN_HOST_DEVICE constexpr bool SummaryServes(int64_t query, int64_t slots, int64_t row_query,
-                                              const RowExtent& extent, uint32_t next_n) {
-  return next_n == 1 && query >= 0 && (row_query == query || row_query == query + 1) &&
+                                              const RowExtent& extent) {
+  return query >= 0 && (row_query == query || row_query == query + 1) &&
          int64_t{extent.blocks - extent.tail_blocks} * 64 <= slots;
 }
 

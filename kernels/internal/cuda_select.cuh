@@ -80,8 +80,9 @@ __device__ inline bool Serves(const Row& row, uint32_t generation, const Row& co
   return SameList(compacted, row) && compacted.generation == generation;
 }
 
-// Grid: (rows, layers). `compact` has a table if rows are to be compacted, too.
-template <typename T, typename Keys, int kThreads, int kCtasPerSm, bool kShared>
+// Grid: (rows, layers). `compact` has a table if rows are to be compacted, too. kSummaries: pages
+// have them (HasSummary).
+template <typename T, bool kSummaries, typename Keys, int kThreads, int kCtasPerSm, bool kShared>
 __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     SelectKernel(const __grid_constant__ SelectParams params,
                  const __grid_constant__ CompactParams compact) {
@@ -144,10 +145,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     *reinterpret_cast<uint4*>(&draws[group * kBlocksPerDraw]) = {pairs[0], pairs[1], pairs[2],
                                                                  pairs[3]};
   }
-  const int64_t query = QuerySlot(row.position, p.geometry.tokens_per_slot);
-  const bool may_serve =
-      HasSummary(p.geometry) && !p.block_scores && row.next_n == 1 && choice.end_free > 0;
-  SummaryReader summaries(p.state, record, p.geometry, layer, may_serve ? query : 0, tiles,
+  const bool may_serve = kSummaries && !p.block_scores && choice.end_free > 0;
+  const auto query_of = [&](int64_t position) {
+    return may_serve ? QuerySlot(position, p.geometry.tokens_per_slot) : 0;
+  };
+  SummaryReader summaries(p.state, record, p.geometry, layer,
+                          {query_of(row.position), query_of(row.position + row.next_n - 1)}, tiles,
                           choice.extent.blocks);
   const bool compacts = compact.kept_table != nullptr;
   const bool serves = compacts && choice.keep > 0 && shared.serves;
@@ -171,7 +174,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const int32_t end_block = min(choice.extent.blocks, tiles.end * 32);
   bool served = false;
   if (may_serve) {
-    summaries.Start();
+    summaries.Start(p.state, record, p.geometry, layer);
     // bf16 scores differ in the upper half of their keys only.
     keys.MakeEach(tiles, [&](int i, uint32_t(&out)[kGroup]) {
       summaries.Read(i, out, [&] {
@@ -179,8 +182,17 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
       });
     });
     if (Keys::Count(tiles) == 0) meanwhile();
-    served = summaries.Serves(choice.extent, row.next_n);
+    served = summaries.Serves(choice.extent);
     if (threadIdx.x == 0) summaries.Settle();
+    if (served && summaries.HasMore()) {
+      const int32_t end = min(choice.end_free, tiles.end * 32);
+      keys.ForEach(tiles, [&](int i, uint32_t& key) {
+        const int32_t block = first_block + i * 32;
+        if (block < end) {
+          key = max(key, summaries.MoreOf(p.state, record, p.geometry, layer, block));
+        }
+      });
+    }
   }
   if (!served) {
     if (!may_serve) meanwhile();
@@ -193,7 +205,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
         const int32_t block = first_block + (first + i) * 32;
         float score = kUnobserved;
         if (!given) {
-          score = ScanTile<T>(params, row, layer, choice.end_free, block / 32);
+          constexpr auto kScan = kSummaries ? ScanTileInTurn<T> : ScanTile<T>;
+          score = kScan(params, row, layer, choice.end_free, block / 32);
         } else if (block < choice.end_free) {
           score = given[block];
         }

@@ -6,9 +6,16 @@
 #include "kernels/internal/cuda_bf16.cuh"
 #include "kernels/internal/cuda_rows.cuh"
 #include "kernels/internal/cuda_tiles.cuh"
+#include "kernels/internal/order_key.h"
 
 // How Select reads block scores out of the summaries that Observe left in the pages.
 namespace spin::kernels::internal {
+
+// The queries that the verifier rows of a row look at: all from the first to the last.
+struct Queries {
+  int64_t first;
+  int64_t last;
+};
 
 // Block scores of a row out of the summaries, for the tiles of a warp in ascending order: at most
 // 32 pages of them.
@@ -16,10 +23,10 @@ class SummaryReader {
  public:
   // Reads nothing but the record, which no kernel writes.
   __device__ SummaryReader(const StateView& state, const RequestRecord& record, const Geometry& g,
-                           int32_t layer, int64_t query, Tiles tiles, int32_t blocks)
+                           int32_t layer, const Queries& queries, Tiles tiles, int32_t blocks)
       : base_(state.slab + SummaryOffset(g, layer) + threadIdx.x % 32 * sizeof(BlockSummary)),
-        farthest_(DAt<Bf16>(state, record, g, layer, query)),
-        query_(query) {
+        farthest_(DAt<Bf16>(state, record, g, layer, queries.first)),
+        queries_(queries) {
     asm volatile("" : "+l"(base_));  // or nvcc would compute it anew all the time
     // Of blocks of 64: in other geometries what comes of it means nothing, and is not looked at.
     const int32_t first = min(tiles.first / 2, kMaxPages - 1);
@@ -39,18 +46,22 @@ class SummaryReader {
   }
 
   // Once the summaries are there; whole warps.
-  __device__ void Start() {
+  __device__ void Start(const StateView& state, const RequestRecord& record, const Geometry& g,
+                        int32_t layer) {
     const PageSummary* const first_page = FirstPage();
     summary_query_ = first_page->query;
     summary_slots_ = first_page->slots;
-    next_ = query_ != summary_query_;
+    next_ = queries_.last != summary_query_;
+    if (next_ && queries_.first == summary_query_) {
+      farthest_ = DAt<Bf16>(state, record, g, layer, queries_.first + 1);
+    }
     before_ = uint32_t{farthest_->bits} << 16;
     if (page_before_ != kNoPage) before_ = Load(Page(page_before_) + 32 * sizeof(BlockSummary));
   }
 
   // The order keys (OrderKeys) of the scores of the lane's blocks in kCount tiles, from the i-th
-  // of the warp on, the next ones each time. Those of blocks that are not free are anything.
-  // meanwhile() is called while they are on their way. Whole warps.
+  // of the warp on, the next ones each time; without what MoreOf adds. Those of blocks that are not
+  // free are anything. meanwhile() is called while they are on their way. Whole warps.
   template <int kCount, typename Meanwhile>
   __device__ void Read(int i, uint32_t (&keys)[kCount], const Meanwhile& meanwhile) {
     static_assert(kCount % 2 == 0, "whole pages");
@@ -78,12 +89,30 @@ class SummaryReader {
     }
   }
 
+  // Whether there is more to a block's score than Read has found: the row has several queries.
+  __device__ bool HasMore() const { return queries_.first != queries_.last; }
+
+  // The order key of that more, of a free block; if the summaries serve.
+  __device__ uint32_t MoreOf(const StateView& state, const RequestRecord& record, const Geometry& g,
+                             int32_t layer, int32_t block) const {
+    const int64_t first_slot = int64_t{block} * 64;
+    const auto d = [&](int64_t distance) {
+      return ToFloat(*DAt<Bf16>(state, record, g, layer, distance));
+    };
+    float best = kUnobserved;
+    if (queries_.first == summary_query_) best = d(queries_.first - (first_slot + 63));
+    for (int64_t query = summary_query_ + 2; query <= queries_.last; ++query) {
+      best = fmaxf(best, d(query - first_slot));
+    }
+    return OrderKey(best) >> 16;
+  }
+
   // Says that the summaries were seen as they are: see PageSummary. One thread, after Start.
   __device__ void Settle() const { FirstPage()->settled = summary_query_; }
 
   // Whether the scores are right.
-  __device__ bool Serves(const RowExtent& extent, uint32_t next_n) const {
-    return SummaryServes(summary_query_, summary_slots_, query_, extent, next_n);
+  __device__ bool Serves(const RowExtent& extent) const {
+    return SummaryServes(summary_query_, summary_slots_, queries_.first, extent);
   }
 
  private:
@@ -104,7 +133,7 @@ class SummaryReader {
 
   std::byte* base_;
   const Bf16* farthest_;
-  int64_t query_;
+  Queries queries_;
   uint32_t page_;  // of lane l: the l-th page of the warp's tiles
   uint32_t first_page_;
   uint32_t page_before_;  // the one before the warp's

@@ -9,11 +9,11 @@
 // Block scores as Select finds them by itself, a tile of 32 blocks at a time.
 namespace spin::kernels::internal {
 
-// The lane's block score in a tile straight from V and D, where no summary serves: the rare or the
-// slow case. Whole warps.
+// The lane's block score in a tile straight from V and D, where pages have summaries but they do
+// not serve. That is rare, and costs few registers. Whole warps.
 template <typename T>
-__device__ __noinline__ float ScanTile(const SelectParams& params, const Row& row, int32_t layer,
-                                       int32_t end, int32_t tile) {
+__device__ __noinline__ float ScanTileInTurn(const SelectParams& params, const Row& row,
+                                             int32_t layer, int32_t end, int32_t tile) {
   const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
   float mine = kUnobserved;
@@ -24,11 +24,11 @@ __device__ __noinline__ float ScanTile(const SelectParams& params, const Row& ro
   return mine;
 }
 
-// The same for fp32 state, which has no summaries and goes this way always: eight lanes share a
-// block, so that many loads are in flight. Where it is the exception, its registers are too dear.
-template <>
-__device__ __noinline__ float ScanTile<float>(const SelectParams& params, const Row& row,
-                                              int32_t layer, int32_t end, int32_t tile) {
+// The same where pages have no summaries, so that it is always done: eight lanes share a block, so
+// that many loads are in flight.
+template <typename T>
+__device__ __noinline__ float ScanTile(const SelectParams& params, const Row& row, int32_t layer,
+                                       int32_t end, int32_t tile) {
   const SelectParams p = Bound(params);
   const RequestRecord& record = p.state.records[row.request];
   const Geometry& g = p.geometry;
@@ -45,12 +45,12 @@ __device__ __noinline__ float ScanTile<float>(const SelectParams& params, const 
         best = fmaxf(best, ToFloat(*at(slot)));
       }
     };
-    scan(last_seen, [&](int64_t slot) { return VAt<float>(p.state, record, g, layer, slot); });
+    scan(last_seen, [&](int64_t slot) { return VAt<T>(p.state, record, g, layer, slot); });
     for (uint32_t draft = 0; draft < row.next_n; ++draft) {
       const int64_t position = row.position + draft;
       const int64_t query = QuerySlot(position, g.tokens_per_slot);
       scan(VisibleSlots(position, g.tokens_per_slot),
-           [&](int64_t slot) { return DAt<float>(p.state, record, g, layer, query - slot); });
+           [&](int64_t slot) { return DAt<T>(p.state, record, g, layer, query - slot); });
     }
 #pragma unroll
     for (int step = 1; step < 8; step *= 2) {

@@ -103,23 +103,22 @@ TEST(GeometryTest, SummariesFollowTheAveragesOfTheirLayer) {
   EXPECT_EQ(PageBytes(g), 3 * (2 * 4096 * 2 + 512));
 }
 
-TEST(GeometryTest, SummaryServesTheSameQueryAndTheNextOfARowWithoutDrafts) {
+TEST(GeometryTest, SummaryServesTheSameQueryAndTheNext) {
   const Geometry g = Shape(64, 1);
   const RowExtent extent = ExtentOf(200, 1, g);  // 201 slots in 4 blocks, the last is the tail
-  EXPECT_TRUE(SummaryServes(200, 201, 200, extent, 1));
-  EXPECT_TRUE(SummaryServes(199, 200, 200, extent, 1));
-  EXPECT_FALSE(SummaryServes(198, 199, 200, extent, 1));
-  EXPECT_FALSE(SummaryServes(201, 202, 200, extent, 1));
-  EXPECT_FALSE(SummaryServes(200, 201, 200, extent, 2));
-  EXPECT_TRUE(SummaryServes(199, 192, 200, extent, 1));
-  EXPECT_FALSE(SummaryServes(199, 191, 200, extent, 1));  // has not seen a free block to its end
+  EXPECT_TRUE(SummaryServes(200, 201, 200, extent));
+  EXPECT_TRUE(SummaryServes(199, 200, 200, extent));
+  EXPECT_FALSE(SummaryServes(198, 199, 200, extent));
+  EXPECT_FALSE(SummaryServes(201, 202, 200, extent));
+  EXPECT_TRUE(SummaryServes(199, 192, 200, extent));
+  EXPECT_FALSE(SummaryServes(199, 191, 200, extent));  // has not seen a free block to its end
 }
 
 TEST(GeometryTest, SummaryOfAFreshPageServesNobody) {
   const RowExtent extent = ExtentOf(64, 1, Shape(64, 1));  // one free block
   const auto cold = static_cast<int64_t>(0xff80ff80ff80ff80u);
-  EXPECT_FALSE(SummaryServes(cold, cold, 64, extent, 1));
-  EXPECT_FALSE(SummaryServes(0, 0, 0, extent, 1));
+  EXPECT_FALSE(SummaryServes(cold, cold, 64, extent));
+  EXPECT_FALSE(SummaryServes(0, 0, 0, extent));
 }
 
 }  // namespace

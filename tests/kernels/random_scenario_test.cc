@@ -25,7 +25,7 @@ SPIN_TEST_ON_EVERY_DEVICE(RandomScenarioTest);
 TEST_P(RandomScenarioTest, ListsStateAuditsAndCountersEqualTheModelAtEveryStep) { Run(1, 300, 4); }
 
 TEST_P(RandomScenarioTest, TokenByTokenEqualsTheModelAtEveryStep) {
-  Run(200001, 60, 12, Scenario::Kind::kDecode);
+  Run(200001, 90, 12, Scenario::Kind::kDecode);
 }
 
 TEST_P(RandomScenarioTest, LongLivesEqualTheModelAtEveryStep) { Run(100001, 15, 30); }

@@ -31,6 +31,7 @@ std::vector<int32_t> AllBlocks(int32_t count) {
 Scenario::Scenario(const TestDevice& device, uint64_t seed, Kind kind)
     : random_(seed),
       kind_(kind),
+      few_drafts_(Below(2) == 0),
       score_dtype_(OneOf({Dtype::kF32, Dtype::kBF16})),
       score_kind_(static_cast<int>(Below(4))),
       decay_(OneOf({0.0, 0.3, 0.5, 0.7, 0.9})),
@@ -104,7 +105,7 @@ void Scenario::DrawRows() {
   for (uint32_t i = 0; i < requests_.size(); ++i) {
     if (Below(4) == 0) continue;
     Row row = RowAt(0, static_cast<uint32_t>(1 + Below(kMaxNextN)));
-    if (kind_ == Kind::kDecode && Below(8) > 0) row.next_n = 1;
+    if (kind_ == Kind::kDecode && few_drafts_ && Below(8) > 0) row.next_n = 1;
     if (kind_ == Kind::kAny || Below(16) == 0) Advance(requests_[i], row.next_n);
     session_.Grow(i, (requests_[i].position + row.next_n) / options_.geometry.tokens_per_slot + 1);
     row.request = i;

@@ -18,7 +18,7 @@ class Scenario {
  public:
   enum class Kind {
     kAny,     // of every shape, with drafts and jumps
-    kDecode,  // bf16 in blocks of 64, mostly token by token: where pages have summaries that serve
+    kDecode,  // bf16 in blocks of 64, mostly without jumps: where pages have summaries that serve
   };
 
   Scenario(const TestDevice& device, uint64_t seed, Kind kind = Kind::kAny);
@@ -54,6 +54,7 @@ class Scenario {
 
   std::mt19937_64 random_;
   const Kind kind_;
+  const bool few_drafts_;
   Dtype score_dtype_;
   int score_kind_;
   double decay_;
