@@ -168,7 +168,7 @@ def check(device, scorer, on: str, slots: int = 32768, requests: int = 4) -> lis
 def floor_bytes(shape, keep: float) -> float:
     """That observe and select have to move; as in gpu_step_bench."""
     moves = min(1, shape.next_n / shape.tokens_per_slot)
-    return (12 * keep * shape.next_n + 2 * (1 - keep) * moves) * shape.slots * shape.requests * shape.layers
+    return ((8 + 4 * shape.next_n) * keep + 2 * (1 - keep) * moves) * shape.slots * shape.requests * shape.layers
 
 
 def measure(device, engine, full_scores, bandwidth: float, flush) -> dict:

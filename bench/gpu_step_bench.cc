@@ -9,13 +9,13 @@
 //
 // for bf16 state and fp32 scores: V and D of kept blocks are read and written and their scores
 // read; elsewhere D alone is read, where the query is in another slot than in the step before. With
-// one token a slot that is (10 keep + 2) bytes. With drafts each verifier row has scores of its own
-// and moves the averages once more. The copy bandwidth is measured in the same run.
-// Requests decode on: steps are replayed from CUDA graphs, 12 in a row of each of so many sessions
-// that their state does not stay in the L2 cache. `tables` is a step that makes compacted tables of
-// its lists as well; `observe` is that launch alone, in a step whose query has moved; `cold` is one
-// step after a flush of the cache, so that its lists and tables are gone, too. fp32 state must be
-// right rather than fast.
+// one token a slot that is (10 keep + 2) bytes. With drafts each verifier row has scores of its
+// own; the averages count once, though Observe goes over them once for each. The copy bandwidth is
+// measured in the same run. Requests decode on: steps are replayed from CUDA graphs, 12 in a row of
+// each of so many sessions that their state does not stay in the L2 cache. `tables` is a step that
+// makes compacted tables of its lists as well; `observe` is that launch alone, in a step whose
+// query has moved; `cold` is one step after a flush of the cache, so that its lists and tables are
+// gone, too. fp32 state must be right rather than fast.
 //
 //   gpu_step_bench [--slots N] [--requests N] [--sparsity R] [--layers N] [--tokens-per-slot N]
 //                  [--block-slots N] [--next-n N] [--state bf16,f32] [--scores f32|bf16]
@@ -192,7 +192,7 @@ Cost Measure(spin::kernels::Device& device, const BedShape& shape, double bandwi
   const double element = shape.state == Dtype::kBF16 ? 2 : 4;
   const double score = shape.scores == Dtype::kBF16 ? 2 : 4;
   const double moves = std::min(1.0, double(shape.next_n) / shape.tokens_per_slot);
-  const double floor_bytes = shape.next_n * (4 * element + score) * cost.kept_share +
+  const double floor_bytes = (4 * element + shape.next_n * score) * cost.kept_share +
                              element * (1 - cost.kept_share) * moves;
   cost.floor_us = floor_bytes * shape.slots * shape.requests * shape.layers / bandwidth * 1e6;
   return cost;

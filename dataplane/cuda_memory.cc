@@ -190,8 +190,9 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Open(absl::string_view d
   if (absl::Status status = CheckPid(handle); !status.ok()) return status;
 
   Registry& registry = TheRegistry();
+  std::shared_ptr<Allocation> allocation;  // outlives the lock: its end may take it
   absl::MutexLock lock(&registry.mutex);
-  std::shared_ptr<Allocation> allocation = registry.known[handle.handle].lock();
+  allocation = registry.known[handle.handle].lock();
   if (allocation == nullptr) {
     const kernels::UseCudaDevice use(*ordinal);
     std::memcpy(raw.reserved, handle.handle.data(), sizeof raw.reserved);
@@ -204,7 +205,9 @@ absl::StatusOr<std::unique_ptr<CudaMemory>> CudaMemory::Open(absl::string_view d
           absl::StrCat("cannot map the slab of process ", handle.process_id, " on ", device_uuid),
           error);
     }
-    const size_t mapped = AllocationOf(reinterpret_cast<CUdeviceptr>(base)).bytes;
+    const Range range = AllocationOf(reinterpret_cast<CUdeviceptr>(base));
+    const size_t before = static_cast<const std::byte*>(base) - range.base;
+    const size_t mapped = range.base == nullptr ? 0 : range.bytes - before;
     allocation = std::make_shared<Allocation>(*ordinal, static_cast<std::byte*>(base), mapped,
                                               false, handle.handle);
     registry.known[handle.handle] = allocation;

@@ -7,9 +7,9 @@
 
 // Order across the two processes (sidecar executor): 64-bit words in the slab that only grow. The
 // engine raises one when its scores are staged, spind the other when its lists are written
-// (kernels::Device::WriteWord and WaitWord). A step that the engine went through without staging
-// anything, because spind was late with the one before, is named in the third; so are all before
-// it.
+// (kernels::Device::WriteWord, WaitWord and Expect). A step that the engine went through without
+// staging anything, because spind was late with the one before, is named in the third; so are all
+// before it.
 namespace spin::dataplane {
 
 struct Timeline {

@@ -218,6 +218,7 @@ absl::StatusOr<std::vector<Found>> FindDevices() {
     cudaDeviceProp properties;
     error = cudaGetDeviceProperties(&properties, ordinal);
     if (error != cudaSuccess) {
+      (void)cudaGetLastError();  // it is told here, if it matters
       failed = CudaError(absl::StrCat("GPU ", ordinal), error);
       continue;
     }

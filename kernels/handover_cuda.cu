@@ -27,7 +27,8 @@ __device__ int64_t Nanoseconds() {
 __device__ bool Reached(const uint64_t* word, uint64_t value, int64_t limit_ns) {
   const int64_t start = Nanoseconds();
   while (Fresh(word) < value) {
-    if (Nanoseconds() - start >= limit_ns) return false;
+    // Another process may have had the GPU since the look.
+    if (Nanoseconds() - start >= limit_ns) return Fresh(word) >= value;
     __nanosleep(kPauseNs);
   }
   return true;
