@@ -141,7 +141,7 @@ double TimeOf(Graph& graph, int steps, cudaStream_t stream, After after) {
   return Median(times);
 }
 
-// Of a single step, in the mean over the steps of one slot.
+// Of a single step, in the mean over so many that they end where a slot ends.
 double ColdTimeOf(Graph& graph, Bed& bed, int tokens_per_slot, cudaStream_t stream) {
   constexpr size_t kFlush = size_t{256} << 20;
   void* flush = nullptr;

@@ -24,7 +24,7 @@ namespace spin::kernels {
 // that share its MPS server, which one with a spinning kernel would not. Such a wait has no end of
 // its own, so a watchdog looks after all of them. Its writes must not stand behind the waiting
 // stream in a hardware queue: waits are for processes that see to it that each of their streams has
-// its own (CUDA_DEVICE_MAX_CONNECTIONS, see server/main.cc). Thread-safe. The device is current in
+// its own (CUDA_DEVICE_MAX_CONNECTIONS, see kHardwareQueues). Thread-safe. The device is current in
 // every caller but the destructor's.
 class CudaWords {
  public:

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "kernels/word_wait.h"
 #include "server/admin_http.h"
 #include "server/config.h"
 #include "server/process_metrics.h"
@@ -135,10 +136,8 @@ int Run(const spin::server::Config& config, const absl::Status& mistake, const s
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Before the first call of CUDA, whose streams share this many hardware queues: 8 if nothing is
-  // said, 2 under MPS. What shares one with a stream that waits for an engine's word stands still,
-  // and that must never be the stream that ends the wait. No engine has a say in this process.
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+  // Whatever the pod says: it is the engine that it says it for.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", spin::kernels::kHardwareQueues, 1);
   const spin::server::ConfigOrExit read = spin::server::ReadConfig(argc, argv);
   if (!read.config.has_value()) return read.exit_code;
   StartLog(*read.config);

@@ -68,6 +68,15 @@ void SpinService::Enqueue(WorkQueue* queue, Call call, absl::AnyInvocable<absl::
                            "the queue is full; try again"));
 }
 
+void SpinService::EnqueueFor(const absl::StatusOr<std::shared_ptr<Session>>& session,
+                             WorkQueue* queue, Call call, absl::Status checked,
+                             absl::AnyInvocable<absl::Status(Session&)> work) {
+  if (checked.ok()) checked = session.status();
+  if (!checked.ok()) return call.Answer(checked);
+  Enqueue(queue, call,
+          [session = *session, work = std::move(work)]() mutable { return work(*session); });
+}
+
 absl::StatusOr<std::shared_ptr<Session>> SpinService::FindOwned(
     grpc::CallbackServerContext* context, uint64_t id) const {
   auto session = parts_.sessions->Find(id);
@@ -218,20 +227,15 @@ grpc::ServerUnaryReactor* SpinService::OpenRequests(grpc::CallbackServerContext*
   Call call(Method::kOpenRequests, context, parts_.rpc_metrics);
   absl::Status status = CheckKnownFields(*request);
   if (status.ok()) status = CheckOpenRequests(*request);
-  auto session = FindOwned(context, request->session_id());
-  if (status.ok()) status = session.status();
-  if (!status.ok()) {
-    call.Answer(status);
-    return call.reactor();
-  }
   // A fork copies state that steps write, so it takes its place among them; filling fresh state
   // must not.
   WorkQueue* queue = HasFork(*request) ? parts_.step_queue : parts_.control_queue;
-  Enqueue(queue, call, [this, call, session = *session, request, response] {
-    for (const auto& other : parts_.sessions->All()) other->Sweep();
-    return DoOpenRequests(
-        *session, *request, [&call] { return call.abandoned(); }, response);
-  });
+  EnqueueFor(FindOwned(context, request->session_id()), queue, call, status,
+             [this, call, request, response](Session& session) {
+               for (const auto& other : parts_.sessions->All()) other->Sweep();
+               return DoOpenRequests(
+                   session, *request, [&call] { return call.abandoned(); }, response);
+             });
   return call.reactor();
 }
 
@@ -241,16 +245,11 @@ grpc::ServerUnaryReactor* SpinService::ExtendRequests(grpc::CallbackServerContex
   Call call(Method::kExtendRequests, context, parts_.rpc_metrics);
   absl::Status status = CheckKnownFields(*request);
   if (status.ok()) status = CheckExtendRequests(*request);
-  auto session = FindOwned(context, request->session_id());
-  if (status.ok()) status = session.status();
-  if (!status.ok()) {
-    call.Answer(status);
-    return call.reactor();
-  }
-  Enqueue(parts_.control_queue, call, [this, session = *session, request, response] {
-    for (const auto& other : parts_.sessions->All()) other->Sweep();
-    return DoExtendRequests(*session, *request, response);
-  });
+  EnqueueFor(FindOwned(context, request->session_id()), parts_.control_queue, call, status,
+             [this, request, response](Session& session) {
+               for (const auto& other : parts_.sessions->All()) other->Sweep();
+               return DoExtendRequests(session, *request, response);
+             });
   return call.reactor();
 }
 
@@ -271,17 +270,11 @@ grpc::ServerUnaryReactor* SpinService::Step(grpc::CallbackServerContext* context
                                             const v1::StepRequest* request,
                                             v1::StepResponse* response) {
   Call call(Method::kStep, context, parts_.rpc_metrics);
-  absl::Status status = CheckStep(*request);
-  auto session = FindForSteps(context, request->session_id());
-  if (status.ok()) status = session.status();
-  if (!status.ok()) {
-    call.Answer(status);
-    return call.reactor();
-  }
-  Enqueue(parts_.step_queue, call, [this, call, session = *session, request, response] {
-    return parts_.executor->Step(*session, *request, response,
-                                 [&call] { return call.abandoned(); });
-  });
+  EnqueueFor(FindForSteps(context, request->session_id()), parts_.step_queue, call,
+             CheckStep(*request), [this, call, request, response](Session& session) {
+               return parts_.executor->Step(session, *request, response,
+                                            [&call] { return call.abandoned(); });
+             });
   return call.reactor();
 }
 
@@ -289,16 +282,10 @@ grpc::ServerUnaryReactor* SpinService::CommitDrafts(grpc::CallbackServerContext*
                                                     const v1::CommitDraftsRequest* request,
                                                     v1::CommitDraftsResponse* response) {
   Call call(Method::kCommitDrafts, context, parts_.rpc_metrics);
-  absl::Status status = CheckCommitDrafts(*request);
-  auto session = FindForSteps(context, request->session_id());
-  if (status.ok()) status = session.status();
-  if (!status.ok()) {
-    call.Answer(status);
-    return call.reactor();
-  }
-  Enqueue(parts_.step_queue, call, [this, session = *session, request, response] {
-    return parts_.executor->CommitDrafts(*session, *request, response);
-  });
+  EnqueueFor(FindForSteps(context, request->session_id()), parts_.step_queue, call,
+             CheckCommitDrafts(*request), [this, request, response](Session& session) {
+               return parts_.executor->CommitDrafts(session, *request, response);
+             });
   return call.reactor();
 }
 

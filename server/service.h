@@ -109,6 +109,9 @@ class SpinService final : public v1::SpinService::CallbackService {
   // Answers the call from the queue's thread; refuses it if the queue is full. Work whose caller
   // has given up is not begun.
   void Enqueue(WorkQueue* queue, Call call, absl::AnyInvocable<absl::Status()> work);
+  // The same over a session that was looked up for the call, if the request passed its checks.
+  void EnqueueFor(const absl::StatusOr<std::shared_ptr<Session>>& session, WorkQueue* queue,
+                  Call call, absl::Status checked, absl::AnyInvocable<absl::Status(Session&)> work);
 
   const ServiceParts parts_;
   std::atomic<bool> draining_ = false;

@@ -3,10 +3,13 @@
 
 #include <cstdlib>
 
-// For tests that have spind, or its stream waits, in their own process: hardware queues as spind
-// has them (server/main.cc), unless the caller wants other ones.
+#include "kernels/word_wait.h"
+
+// For tests that have spind, or its stream waits, in their own process: queues as spind has them,
+// unless the caller wants other ones.
 namespace {
 
-[[maybe_unused]] const int kQueues = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+[[maybe_unused]] const int kSet =
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", spin::kernels::kHardwareQueues, 0);
 
 }  // namespace

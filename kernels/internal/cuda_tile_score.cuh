@@ -10,7 +10,7 @@
 namespace spin::kernels::internal {
 
 // The lane's block score in a tile straight from V and D, where pages have summaries but they do
-// not serve. That is rare, and costs few registers. Whole warps.
+// not serve. That is rare, so this way takes few registers. Whole warps.
 template <typename T>
 __device__ __noinline__ float ScanTileInTurn(const SelectParams& params, const Row& row,
                                              int32_t layer, int32_t end, int32_t tile) {

@@ -24,7 +24,7 @@ SPIN_TEST_ON_EVERY_DEVICE(RandomScenarioTest);
 
 TEST_P(RandomScenarioTest, ListsStateAuditsAndCountersEqualTheModelAtEveryStep) { Run(1, 300, 4); }
 
-TEST_P(RandomScenarioTest, TokenByTokenEqualsTheModelAtEveryStep) {
+TEST_P(RandomScenarioTest, DecodingEqualsTheModelAtEveryStep) {
   Run(200001, 90, 12, Scenario::Kind::kDecode);
 }
 
