@@ -204,7 +204,12 @@ struct Found {
   size_t shared_bytes;
 };
 
-absl::StatusOr<std::vector<Found>> FindDevices() {
+struct Visible {
+  std::vector<Found> found;
+  absl::Status failed;  // of one that can't be asked, which the others need not suffer for
+};
+
+absl::StatusOr<Visible> FindDevices() {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorNoDevice) count = 0;
@@ -212,46 +217,56 @@ absl::StatusOr<std::vector<Found>> FindDevices() {
     if (error == cudaSuccess) error = cudaErrorNoDevice;
     return CudaError("there is no GPU that this process can see", error);
   }
-  std::vector<Found> found;
-  absl::Status failed;  // one of several, which the others need not suffer for
+  Visible out;
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     cudaDeviceProp properties;
     error = cudaGetDeviceProperties(&properties, ordinal);
     if (error != cudaSuccess) {
       (void)cudaGetLastError();  // it is told here, if it matters
-      failed = CudaError(absl::StrCat("GPU ", ordinal), error);
+      out.failed = CudaError(absl::StrCat("GPU ", ordinal, " can't be asked"), error);
       continue;
     }
-    found.push_back({ordinal,
-                     {UuidOf(properties.uuid), properties.name,
-                      static_cast<int64_t>(properties.totalGlobalMem)},
-                     properties.sharedMemPerBlockOptin});
+    out.found.push_back({ordinal,
+                         {UuidOf(properties.uuid), properties.name,
+                          static_cast<int64_t>(properties.totalGlobalMem)},
+                         properties.sharedMemPerBlockOptin});
   }
-  if (found.empty()) return failed;
+  if (out.found.empty()) return out.failed;
+  return out;
+}
+
+absl::Status MigIsNotSupported(absl::string_view instance) {
+  return absl::UnimplementedError(absl::StrCat(
+      instance,
+      " is a MIG instance, which is not supported: give spind and the engine a whole GPU"));
+}
+
+absl::StatusOr<Found> WholeGpu(const Found& found) {
+  // What the driver calls an instance: "NVIDIA H200 MIG 1g.18gb".
+  if (absl::StrContains(found.info.name, " MIG ")) {
+    return MigIsNotSupported(absl::StrCat(found.info.uuid, " (", found.info.name, ")"));
+  }
   return found;
 }
 
 absl::StatusOr<Found> FindDevice(absl::string_view uuid) {
-  absl::StatusOr<std::vector<Found>> found = FindDevices();
-  if (!found.ok()) return found.status();
-  if (uuid.empty() && found->size() == 1) return found->front();
-  if (absl::StartsWithIgnoreCase(uuid, "MIG-")) {
-    return absl::UnimplementedError(
-        absl::StrCat(uuid,
-                     " is a MIG instance, which is not supported: give spind and the engine a "
-                     "whole GPU"));
+  const absl::StatusOr<Visible> visible = FindDevices();
+  if (!visible.ok()) return visible.status();
+  const std::vector<Found>& found = visible->found;
+  if (uuid.empty() && found.size() == 1 && visible->failed.ok()) return WholeGpu(found.front());
+  if (absl::StartsWithIgnoreCase(uuid, "MIG-")) return MigIsNotSupported(uuid);
+  for (const Found& one : found) {
+    if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return WholeGpu(one);
   }
-  for (const Found& one : *found) {
-    if (absl::EqualsIgnoreCase(one.info.uuid, uuid)) return one;
-  }
-  const std::string visible = absl::StrJoin(
-      *found, ", ", [](std::string* out, const Found& one) { out->append(one.info.uuid); });
+  std::string there = absl::StrJoin(
+      found, ", ", [](std::string* out, const Found& one) { out->append(one.info.uuid); });
+  if (!visible->failed.ok()) absl::StrAppend(&there, "; ", visible->failed.message());
   if (uuid.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("several GPUs are visible; name one of ", visible));
+        absl::StrCat("several GPUs are visible; name one of ", there));
   }
   return absl::NotFoundError(
-      absl::StrCat("no visible GPU has the UUID ", uuid, "; there is ", visible));
+      absl::StrCat("no visible GPU has the UUID ", uuid, "; there is ", there));
 }
 
 }  // namespace
@@ -274,10 +289,10 @@ absl::Status CudaError(absl::string_view what, int error) {
 }
 
 absl::StatusOr<std::vector<CudaDeviceInfo>> ListCudaDevices() {
-  absl::StatusOr<std::vector<Found>> found = FindDevices();
-  if (!found.ok()) return found.status();
+  absl::StatusOr<Visible> visible = FindDevices();
+  if (!visible.ok()) return visible.status();
   std::vector<CudaDeviceInfo> out;
-  for (Found& one : *found) out.push_back(std::move(one.info));
+  for (Found& one : visible->found) out.push_back(std::move(one.info));
   return out;
 }
 
