@@ -126,7 +126,9 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const bool dropped = p.rows[blockIdx.y].request == kPaddingRow;  // meanwhile
   const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
   const Observed observed = ObservedRow(p, row, layer, draft);
-  run.d_whole = SummaryStands(settled, reach.query) ? 0 : ~0u;
+  // What the verifier row before left stands too, and that launch has ended.
+  const bool stands = (draft > 0 && !reach.starts_slot) || SummaryStands(settled, reach.query);
+  run.d_whole = stands ? 0 : ~0u;
   if (hurry) FetchFirstOfD(run, shared, /*all=*/true);  // whatever list and summary say
   if (__any_sync(~0u, dropped || !observed.any || static_cast<int32_t>(word.rank) < 0)) {
     CommitCopies();

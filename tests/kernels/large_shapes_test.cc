@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <new>
@@ -30,12 +31,13 @@ Backend Cpu() {
           .release = [](void* memory) { operator delete(memory, kAlignment); }};
 }
 
-// Steps of all requests, at every place of the query in a vector of D.
+// Steps of all requests, at every place of the query in a vector of D. Of several verifier rows the
+// last is accepted every other time.
 class Batch {
  public:
-  explicit Batch(int32_t tokens_per_slot) {
+  Batch(int32_t tokens_per_slot, uint32_t next_n) {
     for (uint32_t r = 0; r < kRequests; ++r) {
-      ScoredRow row = ScoredAt(tokens_per_slot * (kSlots - 500 - 37 * r) - 1);
+      ScoredRow row = ScoredAt(tokens_per_slot * (kSlots - 500 - 37 * r) - 1, next_n);
       row.request = r;
       row.score_row = r;
       scored_.push_back(row);
@@ -46,13 +48,14 @@ class Batch {
   std::vector<Row> next() const {
     std::vector<Row> rows;
     for (const ScoredRow& row : scored_) {
-      rows.push_back({row.request, 1, row.position + 1, 1 - row.buffer, 1});
+      rows.push_back({row.request, row.next_n, row.position + row.accepted, 1 - row.buffer, 1});
     }
     return rows;
   }
   void GoOn() {
     for (ScoredRow& row : scored_) {
-      ++row.position;
+      row.position += row.accepted;
+      row.accepted = std::max(row.next_n - row.buffer, 1u);
       row.buffer = 1 - row.buffer;
       row.coverage = Coverage::kKept;
     }
@@ -85,7 +88,13 @@ Policy Usual() {
 // more of it than it needs.
 TEST_P(LargeShapesTest, LargeBatchIsThatOfTheCpuAtEveryStep) {
   const TestDevice cpu(Cpu());
-  for (const int32_t tokens_per_slot : {1, 4}) {
+  struct Decoding {
+    int32_t tokens_per_slot;
+    uint32_t next_n;
+    int steps;
+  };
+  for (const auto& [tokens_per_slot, next_n, steps] :
+       {Decoding{1, 1, 10}, Decoding{4, 1, 10}, Decoding{1, 2, 4}, Decoding{4, 3, 4}}) {
     const SessionOptions options = {.geometry = {kLayers, 64, 512, tokens_per_slot, Dtype::kBF16},
                                     .max_requests = kRequests,
                                     .max_slots = kSlots};
@@ -96,9 +105,9 @@ TEST_P(LargeShapesTest, LargeBatchIsThatOfTheCpuAtEveryStep) {
       session.Open(r, kSlots, r);
     }
     std::mt19937_64 random(static_cast<uint64_t>(tokens_per_slot));
-    ScoreTensor scores(kLayers, kRequests, 1, kSlots);
-    Batch batch(tokens_per_slot);
-    for (int step = 0; step < 10; ++step, batch.GoOn()) {
+    ScoreTensor scores(kLayers, kRequests, static_cast<int32_t>(next_n), kSlots);
+    Batch batch(tokens_per_slot, next_n);
+    for (int step = 0; step < steps; ++step, batch.GoOn()) {
       Draw(random, scores.values);
       const std::vector<Row> next = batch.next();
       for (TestSession* const of : {&expected, &session}) {
@@ -109,7 +118,8 @@ TEST_P(LargeShapesTest, LargeBatchIsThatOfTheCpuAtEveryStep) {
         for (int32_t layer = 0; layer < kLayers; ++layer) {
           ASSERT_EQ(session.List(row.buffer, row.request, layer).blocks,
                     expected.List(row.buffer, row.request, layer).blocks)
-              << "step " << step << ", request " << row.request << ", layer " << layer;
+              << tokens_per_slot << " tokens a slot, next_n " << next_n << ", step " << step
+              << ", request " << row.request << ", layer " << layer;
         }
       }
     }
@@ -132,9 +142,11 @@ TEST_P(LargeShapesTest, ListsOfLongContextsAreThoseOfTheCpu) {
   struct Size {
     int32_t block;
     int64_t blocks;
+    uint32_t next_n = 1;
   };
   for (const Size& size : {Size{64, 3000}, Size{64, 9000}, Size{64, 40000}, Size{64, 65536},
-                           Size{16, 9000}, Size{16, 70000}, Size{16, 262144}}) {
+                           Size{16, 9000}, Size{16, 70000}, Size{16, 262144}, Size{64, 3000, 8},
+                           Size{64, 40000, 2}, Size{16, 9000, 3}}) {
     const int64_t slots = size.block * size.blocks;
     const SessionOptions options = {.geometry = {1, size.block, 512, 1, Dtype::kBF16},
                                     .max_slots = slots};
@@ -142,20 +154,22 @@ TEST_P(LargeShapesTest, ListsOfLongContextsAreThoseOfTheCpu) {
     TestSession session(device_, options);
     for (TestSession* const of : {&expected, &session}) of->Open(0, slots);
     std::mt19937_64 random(3);
-    ScoreTensor scores(1, 1, 1, slots);
-    ScoredRow scored = ScoredAt(slots - 40);
+    ScoreTensor scores(1, 1, static_cast<int32_t>(size.next_n), slots);
+    ScoredRow scored = ScoredAt(slots - 40, size.next_n);
     for (int step = 0; step < 3; ++step) {
       Draw(random, scores.values);
-      const Row next = {0, 1, scored.position + 1, 1 - scored.buffer, 1};
+      scored.accepted = std::max(size.next_n / 2, 1u);
+      const Row next = {0, size.next_n, scored.position + scored.accepted, 1 - scored.buffer, 1};
       for (TestSession* const of : {&expected, &session}) {
         of->Observe({scored}, scores, 0.5);
         of->SelectFromState({next}, Usual());
       }
       EXPECT_EQ(session.List(next.buffer, 0, 0).blocks, expected.List(next.buffer, 0, 0).blocks)
-          << size.blocks << " blocks of " << size.block << ", step " << step;
+          << size.blocks << " blocks of " << size.block << ", next_n " << size.next_n << ", step "
+          << step;
       EXPECT_EQ(session.MaskedBlocks(next.buffer, 0, 0, size.blocks),
                 expected.MaskedBlocks(next.buffer, 0, 0, size.blocks));
-      scored = {0, 1, next.position, 1, next.buffer, Coverage::kKept, 0};
+      scored = {0, next.next_n, next.position, 0, next.buffer, Coverage::kKept, 0};
     }
   }
 }
