@@ -89,8 +89,10 @@ Bed::Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t
   Start();
 }
 
+// Drafts begin in the middle of a slot, so that some rows reach into the next one.
 void Bed::Start() {
-  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - shape_.next_n;
+  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - shape_.next_n -
+              shape_.next_n / 2;
   WriteRows(Coverage::kAll);
   Step(0);
   Advance(1);

@@ -245,7 +245,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> states = {"bf16", "f32"};
   std::string scores = "f32";
   bool json = false;
-  app.add_option("--slots", slots, "context of each request, in slots");
+  app.add_option("--slots", slots, "context of each request, in slots")
+      ->check(CLI::Range(1024, 4 << 20));  // there must be room to decode on
   app.add_option("--requests", one.requests, "requests in the batch");
   app.add_option("--layers", one.layers, "layers with an indexer");
   app.add_option("--tokens-per-slot", one.tokens_per_slot,
