@@ -78,9 +78,9 @@ cudaError_t ObserveDraft(const ObserveParams& p, uint32_t draft, cudaStream_t st
 
 cudaError_t ObserveCuda(const ObserveParams& p, cudaStream_t stream) {
   if (p.row_count == 0 || p.layers.count == 0 || p.max_blocks == 0) return cudaSuccess;
+  if (HasSummary(p.geometry)) return internal::ScanCuda(p, stream);
   for (int32_t draft = 0; draft < p.max_next_n; ++draft) {
-    const cudaError_t error = HasSummary(p.geometry) ? internal::ScanDraft(p, draft, stream)
-                                                     : ObserveDraft(p, draft, stream);
+    const cudaError_t error = ObserveDraft(p, draft, stream);
     if (error != cudaSuccess) return error;
   }
   return cudaSuccess;

@@ -9,6 +9,7 @@
 #include "kernels/internal/cuda_scan.h"
 #include "kernels/internal/cuda_scan_run.cuh"
 #include "kernels/internal/cuda_start.h"
+#include "kernels/internal/observe_pass.h"
 
 // Observe for bf16 state in blocks of 64, the fast form. One pass over a row moves the averages of
 // the scored blocks and leaves the block scores of the next step in the pages' summaries:
@@ -34,9 +35,19 @@ namespace spin::kernels::internal {
 namespace {
 
 constexpr int kThreads = 32;  // a run each: nothing waits for the slowest of several
-constexpr int kCtasPerSm = 20;
+template <int kRows>
+constexpr int kCtasPerSm = kRows == 1 ? 20 : 19;  // shared memory is for so many
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
-constexpr int64_t kRunsAtOnce = 132 * kCtasPerSm;
+
+// The verifier rows of a pass; only those that look at one slot make pairs.
+template <int kRows>
+__device__ ObservePass PassOfRow(const ObserveParams& p, const ScoredRow& row, uint32_t pass) {
+  if (kRows == 1) return {pass, false};
+  ObservePass out =
+      PassOf(ReachOf(p, row, 0).token, static_cast<uint32_t>(p.geometry.tokens_per_slot), pass);
+  out.pair &= out.first + 1 < row.accepted;
+  return out;
+}
 
 // What is done once for a row: counting, and dating the summaries.
 __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t layer,
@@ -52,17 +63,23 @@ __device__ void KeepBooks(const ObserveParams& p, const ScoredRow& row, int32_t 
 }
 
 // Grid: (1 + runs, rows, layers). The first thread block of a row and layer keeps the books.
-// `hurry`: all runs are under way at once, so that waiting costs more than reading too much.
-template <typename S>
-__global__ void __launch_bounds__(kThreads, kCtasPerSm)
-    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t draft, int chunks_per_run,
+// kRows: verifier rows that a pass may have. `hurry`: all runs are under way at once, so that
+// waiting costs more than reading too much.
+template <typename S, int kRows>
+__global__ void __launch_bounds__(kThreads, kCtasPerSm<kRows>)
+    ScanKernel(const __grid_constant__ ObserveParams params, uint32_t pass, int chunks_per_run,
                bool aligned, bool hurry) {
-  __shared__ RunShared<S> shared;
+  __shared__ RunShared<S, kRows> shared;
   const ObserveParams p = BoundToObserve(params);
   const int32_t layer = p.layers.first + static_cast<int32_t>(blockIdx.z);
   if (blockIdx.x == 0) {
     WaitForKernelBefore();
-    if (threadIdx.x == 0) KeepBooks(p, p.rows[blockIdx.y], layer, draft);
+    if (threadIdx.x == 0) {
+      const ScoredRow row = p.rows[blockIdx.y];
+      const ObservePass of_row = PassOfRow<kRows>(p, row, pass);
+      KeepBooks(p, row, layer, of_row.first);
+      if (of_row.pair) KeepBooks(p, row, layer, of_row.first + 1);
+    }
     return;
   }
   const int lane = threadIdx.x;
@@ -74,7 +91,12 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   // the kernel before has ended.
   const ScoredRow row = p.rows[blockIdx.y];
   if (__any_sync(~0u, row.request == kPaddingRow)) return;  // there may be no slab at all
+  const ObservePass of_row = PassOfRow<kRows>(p, row, pass);
+  const uint32_t draft = of_row.first;
+  const bool pair = kRows > 1 && of_row.pair;
+  if (kRows > 1 && __any_sync(~0u, draft >= row.accepted)) return;  // often so in the last pass
   const Reach reach = ReachOf(p, row, draft);
+  const int32_t slots = pair ? ReachOf(p, row, draft + 1).slots : reach.slots;
   const RequestRecord& record = p.state.records[row.request];
   const auto distance = static_cast<uint32_t>(reach.query - first_slot);
   const uint32_t d_page = min(distance / kPageSlots, kMaxPages - 1u);
@@ -82,7 +104,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const uint32_t d_unit = record.pages[d_page];
   const uint32_t d_next_unit = record.pages[max(d_page, 1u) - 1];
   constexpr uint32_t kNoPage = UINT32_MAX;
-  const int32_t end_slot = reach.slots - first_slot;
+  const int32_t end_slot = slots - first_slot;
+  const int32_t first_end = reach.slots - first_slot;
   const bool has_pages = max(max(v_unit, d_unit), d_next_unit) != kNoPage;
   if (__any_sync(~0u, end_slot <= 0 || !has_pages)) return;
   ScanRun run;
@@ -115,6 +138,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
     shared.d_start = vector_at(first_vector);
     shared.d_end = last_vector < end_vector ? vector_at(last_vector) : nullptr;
     shared.end_slot = end_slot;
+    shared.first_end = first_end;
   }
   __syncwarp();
   const auto summary_of = [&](std::byte* page) {
@@ -127,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
   const Observed observed = ObservedRow(p, row, layer, draft);
   // What the verifier row before left stands too, and that launch has ended.
-  const bool stands = (draft > 0 && !reach.starts_slot) || SummaryStands(settled, reach.query);
+  const bool stands = (draft > 0 && reach.token > 0) || SummaryStands(settled, reach.query);
   run.d_whole = stands ? 0 : ~0u;
   if (hurry) FetchFirstOfD(run, shared, /*all=*/true);  // whatever list and summary say
   if (__any_sync(~0u, dropped || !observed.any || static_cast<int32_t>(word.rank) < 0)) {
@@ -163,7 +187,9 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
   run.kept = kept >> group;
   run.scores = reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) +
                int64_t{rank} * int32_t{kScanBlock * sizeof(S)} + lane % 8 * 16;
-  run.whole = aligned ? (end_slot - (group + 1) * kScanBlock + kSlotsPerChunk) / kSlotsPerChunk : 0;
+  run.second = pair ? p.scores.draft_stride * int32_t{sizeof(S)} : 0;
+  run.whole =
+      aligned ? (first_end - (group + 1) * kScanBlock + kSlotsPerChunk) / kSlotsPerChunk : 0;
 
   const auto scan = [&](auto word) {
     return Scan<decltype(word)::value>(run, shared, p.weights, element % 2 != 0);
@@ -191,28 +217,43 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm)
 
 using Kernel = void (*)(ObserveParams, uint32_t, int, bool, bool);
 
-Kernel KernelFor(Dtype scores) {
-  return scores == Dtype::kF32 ? ScanKernel<float> : ScanKernel<Bf16>;
-}
+// Runs that are under way at once on a GPU of 132 multiprocessors.
+template <int kRows>
+constexpr int64_t kRunsAtOnce = 132 * kCtasPerSm<kRows>;
 
-}  // namespace
-
-cudaError_t ScanDraft(const ObserveParams& p, uint32_t draft, cudaStream_t stream) {
+template <int kRows>
+cudaError_t LaunchPasses(const ObserveParams& p, int32_t passes, cudaStream_t stream) {
   // Chunks share the cost of finding out what a run is about; but every multiprocessor needs some.
   const int32_t chunks = (p.max_blocks + kBlocksPerChunk - 1) / kBlocksPerChunk;
   const int64_t all_chunks = int64_t{chunks} * p.row_count * p.layers.count;
   int per_run = 1;
-  while (per_run < kChunksPerRun && all_chunks > kRunsAtOnce * per_run) per_run *= 2;
+  while (per_run < kChunksPerRun && all_chunks > kRunsAtOnce<kRows> * per_run) per_run *= 2;
   const dim3 grid(static_cast<uint32_t>(1 + (chunks + per_run - 1) / per_run),
                   static_cast<uint32_t>(p.row_count), static_cast<uint32_t>(p.layers.count));
   const int64_t elements = p.scores.layer_stride | p.scores.row_stride | p.scores.draft_stride;
   const bool aligned = ((reinterpret_cast<uintptr_t>(p.scores.data) |
                          static_cast<uintptr_t>(elements * DtypeBytes(p.scores.dtype))) %
                         16) == 0;
-  return LaunchEarly(KernelFor(p.scores.dtype), grid, kThreads, 0, stream, p, draft, per_run,
-                     aligned, all_chunks <= kRunsAtOnce * per_run);
+  const Kernel kernel =
+      p.scores.dtype == Dtype::kF32 ? ScanKernel<float, kRows> : ScanKernel<Bf16, kRows>;
+  for (int32_t pass = 0; pass < passes; ++pass) {
+    const cudaError_t error = LaunchEarly(kernel, grid, kThreads, 0, stream, p, pass, per_run,
+                                          aligned, all_chunks <= kRunsAtOnce<kRows> * per_run);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
 }
 
-cudaError_t LoadScanCuda() { return Load(ScanKernel<float>, ScanKernel<Bf16>); }
+}  // namespace
+
+cudaError_t ScanCuda(const ObserveParams& p, cudaStream_t stream) {
+  const int32_t tokens_per_slot = p.geometry.tokens_per_slot;
+  if (p.max_next_n == 1 || tokens_per_slot == 1) return LaunchPasses<1>(p, p.max_next_n, stream);
+  return LaunchPasses<2>(p, PassesFor(p.max_next_n, tokens_per_slot), stream);
+}
+
+cudaError_t LoadScanCuda() {
+  return Load(ScanKernel<float, 1>, ScanKernel<Bf16, 1>, ScanKernel<float, 2>, ScanKernel<Bf16, 2>);
+}
 
 }  // namespace spin::kernels::internal

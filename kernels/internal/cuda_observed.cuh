@@ -33,9 +33,9 @@ struct Observed {
 
 // What a verifier row looks at.
 struct Reach {
-  int32_t query;     // q
-  int32_t slots;     // N
-  bool starts_slot;  // the verifier row before it looks at another slot
+  int32_t query;   // q
+  int32_t slots;   // N
+  uint32_t token;  // its place in slot q
 };
 
 __device__ inline Reach ReachOf(const ObserveParams& p, const ScoredRow& row, uint32_t draft) {
@@ -45,7 +45,7 @@ __device__ inline Reach ReachOf(const ObserveParams& p, const ScoredRow& row, ui
   // VisibleSlots, without another division.
   const uint32_t token = static_cast<uint32_t>(position) - query * per_slot;
   const auto slot = static_cast<int32_t>(query);
-  return {slot, slot + (token + 1 == per_slot ? 1 : 0), token == 0};
+  return {slot, slot + (token + 1 == per_slot ? 1 : 0), token};
 }
 
 __device__ inline ScoredBlocks ScoredBlocksOf(const ObserveParams& p, const ScoredRow& row,

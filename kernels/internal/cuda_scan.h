@@ -7,7 +7,7 @@
 
 namespace spin::kernels::internal {
 
-// Observe of one verifier row for geometries with a PageSummary, which it keeps up to date.
-cudaError_t ScanDraft(const ObserveParams& params, uint32_t draft, cudaStream_t stream);
+// Observe for geometries with a PageSummary, which it keeps up to date.
+cudaError_t ScanCuda(const ObserveParams& params, cudaStream_t stream);
 
 }  // namespace spin::kernels::internal

@@ -23,26 +23,28 @@ constexpr int kAhead = kStages - 1;  // chunks whose copies are under way
 constexpr int kBytesPerChunk = kSlotsPerChunk * int{sizeof(uint16_t)};  // of V or D
 constexpr uint32_t kColdHigh = 0xff800000u;  // -infinity in the high half
 
-// What a chunk is worked on from, but for D. Each block of 64 scores is kPieces pieces of 16 bytes;
-// those of fp32 are swizzled, because a lane reads two neighbours.
-template <typename S>
+// What a chunk is worked on from, but for D: by one verifier row or two. Each block of 64 scores is
+// kPieces pieces of 16 bytes; those of fp32 are swizzled, because a lane reads two neighbours.
+template <typename S, int kRows>
 struct alignas(32) Stage {
   static constexpr int kPieces = kScanBlock * sizeof(S) / 16;
   uint4 v[32];
-  uint4 scores[kBlocksPerChunk * kPieces];
+  uint4 scores[kRows][kBlocksPerChunk * kPieces];
 };
 
 // The lane's part of a Stage, as addresses in shared memory.
-template <typename S>
+template <typename S, int kRows>
 struct LaneStage {
-  static constexpr uint32_t kScores = offsetof(Stage<S>, scores);
+  using Whole = Stage<S, kRows>;
+  static constexpr uint32_t kScores = offsetof(Whole, scores);
+  static constexpr uint32_t kRowBytes = sizeof(Whole::scores) / kRows;
   uint32_t vector;  // v
   uint32_t to;      // where the lane's first piece of scores goes
   uint32_t from;    // where its scores are
 
-  __device__ explicit LaneStage(const Stage<S>& stage) {
+  __device__ explicit LaneStage(const Whole& stage) {
     const uint32_t lane = threadIdx.x % 32;
-    const uint32_t block = kScores + lane / 8 * (Stage<S>::kPieces * 16);
+    const uint32_t block = kScores + lane / 8 * (Whole::kPieces * 16);
     const uint32_t lane8 = lane % 8;
     auto at = static_cast<uint32_t>(__cvta_generic_to_shared(&stage));
     vector = at + lane * 16;
@@ -87,9 +89,9 @@ __device__ inline float Moved(float past, float old, float share) {
 
 // The common path: eight entries that were observed before, and finite scores. Returns 0, or
 // another number if it was not so; then v and d are worthless.
-template <bool kExactPast, typename S>
-__device__ uint32_t ObserveAll(const LaneStage<S>& lane, uint32_t stage, EmaWeights weights,
-                               uint32_t v[4], uint32_t d[4]) {
+template <bool kExactPast, typename Lane>
+__device__ uint32_t ObserveAll(const Lane& lane, uint32_t stage, EmaWeights weights, uint32_t v[4],
+                               uint32_t d[4]) {
   const auto moved = [&](float old, float share) {
     return Moved<kExactPast>(weights.past, old, share);
   };
@@ -120,11 +122,20 @@ struct LaneEntries {
   bool odd;
 };
 
-// Entries by the rule, element by element; of the lane's eight the first `count`. It reads them
-// again, so that its caller need not keep them. Returns how many scores were ignored.
-template <int kWord, typename S>
-__device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeights weights,
-                                        LaneEntries from, uint32_t* v_words, uint32_t* d_words) {
+// Scores of the lane's eight slots, of which each verifier row sees the first few.
+template <typename S>
+struct LaneScores {
+  const S* first;
+  const S* second;  // null: there is one verifier row
+  int32_t first_count;
+  int32_t second_count;
+};
+
+// Entries by the rule, element by element. It reads them again, so that its caller need not keep
+// them. Returns how many scores were ignored.
+template <int kWord, int kRows, typename S>
+__device__ __noinline__ int ObserveEach(LaneScores<S> scores, EmaWeights weights, LaneEntries from,
+                                        uint32_t* v_words, uint32_t* d_words) {
   uint32_t entries[4];
   LoadShared16(from.v, entries);
 #pragma unroll
@@ -134,19 +145,23 @@ __device__ __noinline__ int ObserveEach(const S* scores, int32_t count, EmaWeigh
   for (int i = 0; i < 4; ++i) d_words[i] = entries[i];
   auto* const v = reinterpret_cast<Bf16*>(v_words);
   auto* const d = reinterpret_cast<Bf16*>(d_words);
-  float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
-#pragma unroll
-  for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(scores[k]) : 0;
   int ignored_scores = 0;
+  const auto observe = [&](const S* row, int32_t count) {
+    float all[kSlotsPerLane];  // loaded at once: the last warp of a row must wait for them
 #pragma unroll
-  for (int k = 0; k < kSlotsPerLane; ++k) {
-    if (k >= count) break;
-    const float share = weights.now * all[k];
-    bool ignored = false;
-    v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
-    d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
-    ignored_scores += ignored ? 1 : 0;
-  }
+    for (int k = 0; k < kSlotsPerLane; ++k) all[k] = k < count ? ToFloat(row[k]) : 0;
+#pragma unroll
+    for (int k = 0; k < kSlotsPerLane; ++k) {
+      if (k >= count) break;
+      const float share = weights.now * all[k];
+      bool ignored = false;
+      v[k] = NextEntry(v[k], all[k], share, weights.past, ignored);
+      d[k] = NextEntry(d[k], all[k], share, weights.past, ignored);
+      ignored_scores += ignored ? 1 : 0;
+    }
+  };
+  observe(scores.first, scores.first_count);
+  if (kRows > 1 && scores.second) observe(scores.second, scores.second_count);
   return ignored_scores;
 }
 

@@ -25,10 +25,10 @@ __device__ inline uint32_t InRing(uint32_t ring, uint32_t place) {
 
 // A warp's run of chunks. What the loop needs now and then only lies in shared memory: in the loop
 // registers are dear.
-template <typename S>
+template <typename S, int kRows>
 struct RunShared {
   uint4 ring[kPieces][32];
-  Stage<S> stages[kStages];
+  Stage<S, kRows> stages[kStages];
   // Vectors of D, in each piece, that windows of scored blocks lie in.
   uint32_t changed[kChunksPerRun + kPieces];
   // Of each lane's slots: the maximum of V in the low half (if they were scored), that of D but for
@@ -37,7 +37,8 @@ struct RunShared {
   uint32_t last[kChunksPerRun][kBlocksPerChunk];  // D at a block's last slot, in the high half
   std::byte* d_start;  // the vector that the run's first window starts in
   std::byte* d_end;    // the one that its last window ends in, or null
-  int32_t end_slot;    // of the context, from the run's first slot on
+  int32_t end_slot;    // of what the last verifier row sees, from the run's first slot on
+  int32_t first_end;   // of what the first one sees
   uint32_t kept;       // of the run's blocks: which were scored
   PageSummary* summary;
   uint16_t v_max[32];  // of the half page's blocks, before the run
@@ -49,9 +50,10 @@ struct ScanRun {
   uint32_t kept;            // bit 4 * c: the lane's block of chunk c was scored
   int32_t whole;            // chunks before the one whose block the context cuts off
   const std::byte* scores;  // the lane's first piece of its block in the first chunk, if scored
-  std::byte* v;             // its vector of V there
-  uint32_t offset;          // vectors of the first piece that come before the first window's
-  std::byte* d;             // its vector of the first piece of D ...
+  int64_t second;      // bytes from there to those of the second verifier row; 0: there is none
+  std::byte* v;        // its vector of V there
+  uint32_t offset;     // vectors of the first piece that come before the first window's
+  std::byte* d;        // its vector of the first piece of D ...
   std::byte* d_after;  // ... counted back from the other page, the one before that of the first
   int32_t d_jumps;     // the piece from which on it is in the other page
   int32_t d_pieces;    // there is none from this piece on
@@ -74,8 +76,8 @@ __device__ inline void FetchOfD(const ScanRun& run, uint32_t needed, uint32_t to
 
 // Starts the copies of the first chunks' D: all of it, or what is needed. They belong to the first
 // copies that Scan commits.
-template <typename S>
-__device__ inline void FetchFirstOfD(const ScanRun& run, RunShared<S>& shared, bool all) {
+template <typename Shared>
+__device__ inline void FetchFirstOfD(const ScanRun& run, Shared& shared, bool all) {
   const auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
 #pragma unroll
   for (int piece = 0; piece <= kAhead; ++piece) {
@@ -87,8 +89,8 @@ __device__ inline void FetchFirstOfD(const ScanRun& run, RunShared<S>& shared, b
 }
 
 // Finds RunShared::changed: lane l that of piece l, by whole sectors. `kept` has the run's blocks.
-template <typename S>
-__device__ inline void FindChanged(uint32_t kept, uint32_t offset, RunShared<S>& shared) {
+template <typename Shared>
+__device__ inline void FindChanged(uint32_t kept, uint32_t offset, Shared& shared) {
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   if (lane >= kChunksPerRun + kPieces) return;
   // The windows of the chunk and of the one before, which end in the piece: 8 for each block.
@@ -103,11 +105,13 @@ __device__ inline void FindChanged(uint32_t kept, uint32_t offset, RunShared<S>&
 
 // Works through the run; D's windows start 2 * kWord elements into their vectors and perhaps one
 // more. Returns how many scores of the lane's were ignored.
-template <int kWord, typename S>
-__device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, EmaWeights weights,
-                                    bool odd) {
+template <int kWord, typename S, int kRows>
+__device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S, kRows>& shared,
+                                    EmaWeights weights, bool odd) {
+  constexpr auto kStageBytes = static_cast<uint32_t>(sizeof(Stage<S, kRows>));
   const int lane = threadIdx.x % 32;
-  const LaneStage<S> lane_stage(shared.stages[0]);
+  const LaneStage<S, kRows> lane_stage(shared.stages[0]);
+  const bool pair = kRows > 1 && run.second != 0;
   const bool exact = IsExactPast(weights.past);
   // Addresses that nvcc takes as they are: it would compute them anew all the time.
   auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));
@@ -127,12 +131,17 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
     const uint32_t bits = kept >> kBlocksPerChunk * later;
     const bool mine = bits & 1;
     CopyAsync16If(mine, lane_stage.vector + stage, v + later * kBytesPerChunk);
-    lane_stage.FetchScores(mine && chunk < run.whole, stage, run.scores + scores_ahead);
+    const bool staged = mine && chunk < run.whole;
+    lane_stage.FetchScores(staged, stage, run.scores + scores_ahead);
+    if (kRows > 1) {
+      lane_stage.FetchScores(staged && pair, stage + lane_stage.kRowBytes,
+                             run.scores + scores_ahead + run.second);
+    }
     CommitCopies();
     scores_ahead += __popc(bits & 15) * int32_t{kScanBlock * sizeof(S)};
   };
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) fetch(i * sizeof(Stage<S>), i, i);
+  for (int i = 0; i < kAhead; ++i) fetch(i * kStageBytes, i, i);
 
   uint32_t place = lane * sizeof(uint4);  // of the lane's vector in the chunk's piece, in the ring
   uint32_t now = 0;                       // offset of the chunk's stage
@@ -146,7 +155,7 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
     FetchOfD(run, LoadShared4(changed + kLater * 4) | run.d_whole,
              InRing(ring, place - kBytesPerChunk), chunk + kLater,
              VectorOfD(run, chunk + kLater, bytes + kLater * kBytesPerChunk));
-    fetch(now == 0 ? kAhead * sizeof(Stage<S>) : now - sizeof(Stage<S>), chunk + kAhead, kAhead);
+    fetch(now == 0 ? kAhead * kStageBytes : now - kStageBytes, chunk + kAhead, kAhead);
     WaitForCopies<kAhead>();
     __syncwarp();
 
@@ -159,8 +168,12 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
     const bool mine = kept & 1;
     uint32_t wrong = 0;
     if (mine) {
-      wrong = exact ? ObserveAll<true>(lane_stage, now, weights, v_now, d_now)
-                    : ObserveAll<false>(lane_stage, now, weights, v_now, d_now);
+      const auto observe = [&](uint32_t stage) {
+        return exact ? ObserveAll<true>(lane_stage, stage, weights, v_now, d_now)
+                     : ObserveAll<false>(lane_stage, stage, weights, v_now, d_now);
+      };
+      wrong = observe(now);
+      if (pair) wrong |= observe(now + lane_stage.kRowBytes);
       if (chunk >= run.whole) wrong = 1;
     }
     if (__any_sync(~0u, wrong)) {
@@ -173,8 +186,12 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
         const int32_t slot = chunk * kSlotsPerChunk + lane * kSlotsPerLane;
         uint32_t each_v[4];
         uint32_t each_d[4];
-        ignored += ObserveEach<kWord>(from, min(shared.end_slot - slot, kSlotsPerLane), weights,
-                                      {lane_stage.vector + now, start, after, odd}, each_v, each_d);
+        const auto* const second =
+            reinterpret_cast<const S*>(reinterpret_cast<const std::byte*>(from) + run.second);
+        ignored += ObserveEach<kWord, kRows, S>(
+            {from, pair ? second : nullptr, min(shared.first_end - slot, kSlotsPerLane),
+             min(shared.end_slot - slot, kSlotsPerLane)},
+            weights, {lane_stage.vector + now, start, after, odd}, each_v, each_d);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           v_now[i] = each_v[i];
@@ -221,13 +238,13 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S>& shared, Em
     kept >>= kBlocksPerChunk;
     maximum += 32;
     last += kBlocksPerChunk;
-    now = now == kAhead * sizeof(Stage<S>) ? 0 : now + sizeof(Stage<S>);
+    now = now == kAhead * kStageBytes ? 0 : now + kStageBytes;
   }
 }
 
 // Starts the copy of the maxima of V over half a page; they are there after the first chunk.
-template <typename S>
-__device__ inline void FetchMaxima(bool wanted, const uint16_t* from, RunShared<S>& shared) {
+template <typename Shared>
+__device__ inline void FetchMaxima(bool wanted, const uint16_t* from, Shared& shared) {
   const int lane = threadIdx.x % 32;
   const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared.v_max));
   CopyAsyncIf<4>(wanted && lane < 16, to + lane % 16 * 4, from + lane % 16 * 2);
@@ -235,9 +252,9 @@ __device__ inline void FetchMaxima(bool wanted, const uint16_t* from, RunShared<
 
 // Leaves the summaries of the run's blocks, the first of which is `first_block`, from what its
 // lanes left: of all of them, or of those that were scored. Whole warps.
-template <typename S>
-__device__ inline void StoreSummaries(const RunShared<S>& shared, int32_t chunks,
-                                      int32_t first_block, bool all) {
+template <typename Shared>
+__device__ inline void StoreSummaries(const Shared& shared, int32_t chunks, int32_t first_block,
+                                      bool all) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t block = lane - first_block % 32;
   const int32_t blocks = min(BlocksOf(shared.end_slot, kScanBlock), chunks * kBlocksPerChunk);
