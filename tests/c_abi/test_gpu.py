@@ -147,12 +147,15 @@ def test_slab_of_another_process_is_mapped(gpu, exported):
     (dict(epoch=78), "FAILED_PRECONDITION", "OK"),
     (dict(process_id=os.getpid(), pid_namespace=1), "FAILED_PRECONDITION", "SAME_PID"),
     (dict(ipc_handle=(ctypes.c_uint8 * 64)()), "INTERNAL", "INVALID_HANDLE"),
+    (dict(bytes=1 << 40), "INVALID_ARGUMENT", "INVALID_HANDLE"),
+    (dict(ipc_offset=1 << 40), "INVALID_ARGUMENT", "INVALID_HANDLE"),
     (dict(kind=spin.POSIX_SHM, posix_path=b"/dev/shm/x"), "INVALID_ARGUMENT", "OK")])
 def test_slab_that_can_not_be_mapped_says_why(gpu, exported, changes, code, fault):
     with pytest.raises(spin.SpinError) as refused:
         gpu.map(handle_of(exported, **changes))
     assert (refused.value.code, refused.value.share_fault) == (code, fault)
     assert torch.ones(8, device="cuda").sum().item() == 8  # no error is left behind
+    gpu.map(handle_of(exported)).unmap()  # nor a lock
 
 
 def test_unknown_gpu_is_named(library):
