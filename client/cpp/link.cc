@@ -38,6 +38,10 @@ void SetHandle(const RequestBinding& binding, v1::RequestHandle* handle) {
   handle->set_generation(binding.generation);
 }
 
+absl::Status Silent() {
+  return absl::UnavailableError("spind lets calls time out; it is asked again every second");
+}
+
 // Whether a call may have been carried out although it failed.
 bool Unanswered(const absl::Status& status) {
   return absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status) ||
@@ -75,6 +79,18 @@ absl::Status Link::WaitUntilReady(absl::Duration timeout) const {
   const auto ready = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return status_.ok(); };
   mutex_.AwaitWithTimeout(absl::Condition(&ready), timeout);
   return status_;
+}
+
+absl::Status Link::MayAsk(absl::Time until) const {
+  if (silent_ && !probing_) return Silent();
+  if (until > absl::Now()) return absl::OkStatus();
+  return absl::DeadlineExceededError("no time is left to ask spind");
+}
+
+absl::Status Link::Heard(absl::Status status) {
+  silent_ = absl::IsDeadlineExceeded(status);
+  probing_ = false;
+  return status;
 }
 
 bool Link::KeepHouse() {
@@ -124,7 +140,9 @@ absl::Status Link::Connect() {
   counts_->StartLife();
   absl::MutexLock lock(&control_mutex_);
   (void)mailbox_->TakeClosed();  // what was closed in earlier lives is gone with them
+  to_close_.clear();
   to_reopen_.clear();
+  silent_ = false;
   OpenAll(**session, LiveRequests());
   SetCurrent(*session, absl::OkStatus());
   return absl::OkStatus();
@@ -175,17 +193,23 @@ std::vector<Link::ToOpen> Link::LiveRequests() {
 }
 
 void Link::OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests) {
+  absl::Status status;
   for (; !requests.empty(); requests.remove_prefix(std::min(kOpenItems, requests.size()))) {
-    const absl::Status status = OpenSome(session, requests.subspan(0, kOpenItems));
-    if (status.ok()) continue;
-    // The others would only wait as long.
-    requests.remove_prefix(std::min(kOpenItems, requests.size()));
-    for (const ToOpen& one : requests) one.request->Unbind(status);
-    return;
+    const auto some = requests.subspan(0, kOpenItems);
+    if (status.ok()) {
+      status = OpenSome(session, some, Until());
+      continue;
+    }
+    for (const ToOpen& one : some) one.request->Unbind(status);  // they would only wait as long
   }
 }
 
-absl::Status Link::OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests) {
+absl::Status Link::OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests,
+                            absl::Time until) {
+  if (absl::Status status = MayAsk(until); !status.ok()) {
+    for (const ToOpen& one : requests) one.request->Unbind(status);
+    return status;
+  }
   v1::OpenRequestsRequest open;
   open.set_session_id(session.id());
   for (const ToOpen& one : requests) {
@@ -198,7 +222,7 @@ absl::Status Link::OpenSome(OpenedSession& session, absl::Span<const ToOpen> req
   }
   v1::OpenRequestsResponse opened;
   const absl::Status status =
-      session.control().OpenRequests(open, options_.control_timeout, &opened);
+      Heard(session.control().OpenRequests(open, until - absl::Now(), &opened));
   for (int i = 0; i < open.items_size(); ++i) {
     RequestState& request = *requests[i].request;
     if (!status.ok() || i >= opened.results_size()) {
@@ -242,16 +266,14 @@ std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
                                        if (binding.session_id != 0 && getpid() == owner)
                                          mailbox->PostClosed({gone, binding});
                                      });
-  absl::MutexLock lock(&control_mutex_);
-  {
-    absl::MutexLock state_lock(&mutex_);
-    requests_.push_back(request);
-    if (requests_.size() > 2 * kMaxItems) {
-      requests_.erase(std::remove_if(requests_.begin(), requests_.end(),
-                                     [](const auto& weak) { return weak.expired(); }),
-                      requests_.end());
-    }
+  const absl::Time until = Until();
+  if (silent_) {
+    request->Unbind(Silent());  // first, since the link's thread may open it as soon as it is known
+    Remember(request);
+    return request;
   }
+  absl::MutexLock lock(&control_mutex_);
+  Remember(request);
   const auto session = current();
   if (session == nullptr) {
     request->Unbind(status());
@@ -261,17 +283,26 @@ std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
   const absl::Time patience = absl::Now() + kOpenPatience;
   for (;;) {
     const bool all_released = KeepHouse();
-    CloseGone(*session);
-    OpenAll(*session, {ToOpen{request, parent}});
+    CloseGone(*session, until);
+    (void)OpenSome(*session, {ToOpen{request, parent}}, until);
     if (!absl::IsResourceExhausted(request->status()) || all_released) return request;
     if (absl::Now() > patience) return request;
     absl::SleepFor(absl::Microseconds(200));
   }
 }
 
-void Link::ExtendOne(OpenedSession& session, RequestState& request) {
+void Link::Remember(const std::shared_ptr<RequestState>& request) {
+  absl::MutexLock lock(&mutex_);
+  requests_.push_back(request);
+  if (requests_.size() <= 2 * kMaxItems) return;
+  const auto gone = [](const auto& weak) { return weak.expired(); };
+  requests_.erase(std::remove_if(requests_.begin(), requests_.end(), gone), requests_.end());
+}
+
+void Link::ExtendOne(OpenedSession& session, RequestState& request, absl::Time until) {
   RequestBinding binding = request.binding();
   if (binding.session_id != session.id()) return;
+  if (absl::Status status = MayAsk(until); !status.ok()) return request.Refused(status);
   v1::ExtendRequestsRequest extend;
   extend.set_session_id(session.id());
   v1::ExtendRequestItem& item = *extend.add_items();
@@ -279,7 +310,7 @@ void Link::ExtendOne(OpenedSession& session, RequestState& request) {
   item.set_slots(static_cast<uint64_t>(std::min(request.wanted_slots(), options_.model.max_slots)));
   v1::ExtendRequestsResponse extended;
   const absl::Status status =
-      session.control().ExtendRequests(extend, options_.control_timeout, &extended);
+      Heard(session.control().ExtendRequests(extend, until - absl::Now(), &extended));
   if (!status.ok() || extended.results_size() != 1) return request.Refused(status);
   const v1::RequestResult& result = extended.results(0);
   binding.capacity_slots = static_cast<int64_t>(result.capacity_slots());
@@ -289,29 +320,33 @@ void Link::ExtendOne(OpenedSession& session, RequestState& request) {
 
 absl::Status Link::Extend(RequestState& request, int64_t slots) {
   request.Want(slots);
+  if (silent_) return Silent();
+  const absl::Time until = Until();
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return status();
-  ExtendOne(*session, request);
+  ExtendOne(*session, request, until);
   return request.status();
 }
 
-void Link::CloseGone(OpenedSession& session) {
-  const std::vector<Mailbox::Closed> gone = mailbox_->TakeClosed();
-  for (size_t begin = 0; begin < gone.size(); begin += kMaxItems) {
+// What spind gave no answer about is closed later, or it would cost memory until the session ends.
+void Link::CloseGone(OpenedSession& session, absl::Time until) {
+  for (Mailbox::Closed& closed : mailbox_->TakeClosed()) {
+    if (closed.binding.session_id == session.id()) to_close_.push_back(std::move(closed));
+  }
+  while (!to_close_.empty() && MayAsk(until).ok()) {
+    const auto end = to_close_.begin() + std::min(kMaxItems, to_close_.size());
     v1::CloseRequestsRequest close;
     close.set_session_id(session.id());
-    for (size_t i = begin; i < std::min(begin + kMaxItems, gone.size()); ++i) {
-      if (gone[i].binding.session_id != session.id()) continue;
-      if (gone[i].binding.generation == 0) {
-        close.add_keys(gone[i].key);
+    for (auto closed = to_close_.begin(); closed != end; ++closed) {
+      if (closed->binding.generation == 0) {
+        close.add_keys(closed->key);
       } else {
-        SetHandle(gone[i].binding, close.add_handles());
+        SetHandle(closed->binding, close.add_handles());
       }
     }
-    if (close.handles_size() + close.keys_size() == 0) continue;
-    // A lost close costs memory until the session ends, nothing else.
-    (void)session.control().CloseRequests(close, options_.control_timeout);
+    if (Unanswered(Heard(session.control().CloseRequests(close, until - absl::Now())))) return;
+    to_close_.erase(to_close_.begin(), end);
   }
 }
 
@@ -319,10 +354,10 @@ void Link::DoChores() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return;
-  CloseGone(*session);
+  CloseGone(*session, Until());
   for (const auto& [chore, request] : mailbox_->TakeChores()) {
     if (chore == Mailbox::Chore::kExtend) {
-      ExtendOne(*session, *request);
+      ExtendOne(*session, *request, Until());
       continue;
     }
     Reopen(*session, request);
@@ -336,15 +371,17 @@ void Link::Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& r
     return;
   }
   mailbox_->PostClosed({request->key(), request->binding()});
-  CloseGone(session);
+  CloseGone(session, Until());
   OpenAll(session, {ToOpen{request, nullptr}});
 }
 
-// What spind had no room for may fit by now, and the device may be done with what waited for it.
+// What spind had no room or no answer for may fit by now, and the device may be done with what
+// waited for it.
 void Link::RetryRefused() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return;
+  probing_ = silent_;
   for (const auto& request : std::exchange(to_reopen_, {})) Reopen(*session, request);
   std::vector<ToOpen> unopened;
   for (ToOpen& one : LiveRequests()) {
@@ -352,11 +389,12 @@ void Link::RetryRefused() {
     if (binding.session_id != session->id()) {
       unopened.push_back(std::move(one));
     } else if (one.request->wanted_slots() > binding.capacity_slots) {
-      ExtendOne(*session, *one.request);
+      ExtendOne(*session, *one.request, Until());
     }
   }
-  CloseGone(*session);  // what is closed by its key must not be what is opened now
+  CloseGone(*session, Until());  // what is closed by its key must not be what is opened now
   OpenAll(*session, unopened);
+  if (probing_) (void)Heard(absl::OkStatus());  // there was nothing to ask: the engine finds out
 }
 
 }  // namespace spin::internal

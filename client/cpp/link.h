@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/cpp/attach_call.h"
@@ -28,7 +30,8 @@ namespace spin::internal {
 
 // Keeps the session open at spind, from a thread of its own: connects, maps, attaches, re-opens
 // after a restart, grows and closes requests, sends reports. The decode loop never waits for it.
-// Thread-safe.
+// While spind lets calls time out, neither does the engine where it opens requests: the link's
+// thread alone asks again, once a second. Thread-safe.
 class Link {
  public:
   // `options` must have been checked; `counts` outlives the link.
@@ -89,19 +92,27 @@ class Link {
   void Disconnect();
   void DoChores();
   bool KeepHouse();
+  absl::Time Until() const { return absl::Now() + options_.control_timeout; }
+  // OK if a call about requests may be made that ends by then; else why not.
+  absl::Status MayAsk(absl::Time until) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  // What became of it.
+  absl::Status Heard(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   bool MayBeWritten(const RequestState& request);
   void RetryRefused();
-  void CloseGone(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  void CloseGone(OpenedSession& session, absl::Time until)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   void OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
-  absl::Status OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests)
+  absl::Status OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   bool IsBoundElsewhere(const RequestState& request) ABSL_LOCKS_EXCLUDED(mutex_);
-  void ExtendOne(OpenedSession& session, RequestState& request)
+  void ExtendOne(OpenedSession& session, RequestState& request, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   void Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   std::vector<ToOpen> LiveRequests();
+  // So that it is opened in every later life of the session.
+  void Remember(const std::shared_ptr<RequestState>& request) ABSL_LOCKS_EXCLUDED(mutex_);
   void SetCurrent(std::shared_ptr<OpenedSession> session, absl::Status status);
 
   const SessionOptions options_;
@@ -114,6 +125,11 @@ class Link {
   // open of the same key.
   absl::Mutex control_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::vector<std::shared_ptr<RequestState>> to_reopen_ ABSL_GUARDED_BY(control_mutex_);
+  std::vector<Mailbox::Closed> to_close_ ABSL_GUARDED_BY(control_mutex_);
+  // A call has timed out and none was answered since. Changes under control_mutex_ only.
+  std::atomic<bool> silent_{false};
+  // The next call is made all the same: it finds out whether spind is silent still.
+  bool probing_ ABSL_GUARDED_BY(control_mutex_) = false;
   mutable absl::Mutex mutex_;
   std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("not connected yet");

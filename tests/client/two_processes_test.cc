@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <thread>
 
@@ -22,6 +23,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 // Programs that lie beside this one.
@@ -65,6 +67,11 @@ class TwoProcessesTest : public SessionFixture {
     kill(spind_pid_, SIGKILL);
     waitpid(spind_pid_, nullptr, 0);
     spind_pid_ = -1;
+  }
+  // Until SIGCONT.
+  void Hang() {
+    kill(spind_pid_, SIGSTOP);
+    waitpid(spind_pid_, nullptr, WUNTRACED);  // until the last of its threads has stopped
   }
   int Spinctl(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), Program("spinctl"));
@@ -151,8 +158,7 @@ class SidecarExecutorTest : public TwoProcessesTest {
     const std::vector<StepRow> rows = {{&request_, position_++}};
     engine_->Begin(rows);
     engine_->Synchronize();
-    kill(spind_pid_, SIGSTOP);
-    waitpid(spind_pid_, nullptr, WUNTRACED);  // until the last of its threads has stopped
+    Hang();
     engine_->Replay();
     engine_->End(rows);
     lists_ = engine_->TakeLists(rows);
@@ -258,6 +264,35 @@ TEST_F(SidecarExecutorTest, KilledWhileTheEngineWaitsForIt) {
   ExpectSparseAgain();
 }
 
+// An engine that takes in requests must not wait for each of them.
+TEST_F(TwoProcessesTest, HungSpindIsAskedOnceAndLearnsLaterWhatWasClosedAndOpened) {
+  Start();
+  SessionOptions options = EngineOptions();
+  options.control_timeout = absl::Milliseconds(500);
+  session_ = Open(options);
+  const auto open_all = [&](const std::string& name) {
+    std::vector<Request> requests;
+    for (int i = 0; i < options.max_requests; ++i) {
+      requests.push_back(session_->OpenRequest(absl::StrCat(name, i), 8000));
+    }
+    return requests;
+  };
+  const auto is_open = [](const Request& request) { return request.status().ok(); };
+  std::vector<Request> early = open_all("early");
+  ASSERT_TRUE(std::all_of(early.begin(), early.end(), is_open));
+  Hang();
+  early.clear();
+  const std::vector<Request> late = open_all("late");
+  EXPECT_FALSE(is_open(late[0]));
+  for (size_t i = 1; i < late.size(); ++i) {
+    EXPECT_TRUE(absl::IsUnavailable(late[i].status())) << late[i].status();
+    EXPECT_THAT(std::string(late[i].status().message()), HasSubstr("calls time out"));
+  }
+  EXPECT_TRUE(absl::IsUnavailable(session_->Extend(late[1], 9000)));
+  kill(spind_pid_, SIGCONT);
+  EXPECT_TRUE(Eventually([&] { return std::all_of(late.begin(), late.end(), is_open); }));
+}
+
 TEST_F(TwoProcessesTest, AnotherDeviceIsRefusedByName) {
   Start();
   SessionOptions options = EngineOptions();
@@ -265,7 +300,7 @@ TEST_F(TwoProcessesTest, AnotherDeviceIsRefusedByName) {
   const auto session = *Session::Create(options);
   ASSERT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(session->status()); }))
       << session->status();
-  EXPECT_THAT(std::string(session->status().message()), ::testing::HasSubstr("same GPU"));
+  EXPECT_THAT(std::string(session->status().message()), HasSubstr("same GPU"));
 }
 
 TEST_F(TwoProcessesTest, ShmOfItsOwnIsNoHindrance) {
@@ -282,8 +317,7 @@ TEST_F(TwoProcessesTest, DISABLED_EqualPids) {
   const auto session = *Session::Create(EngineOptions());
   ASSERT_TRUE(Eventually([&] { return absl::IsFailedPrecondition(session->status()); }))
       << session->status();
-  EXPECT_THAT(std::string(session->status().message()),
-              ::testing::HasSubstr("shareProcessNamespace"));
+  EXPECT_THAT(std::string(session->status().message()), HasSubstr("shareProcessNamespace"));
 }
 
 TEST_F(TwoProcessesTest, EqualPidsAreNamed) {

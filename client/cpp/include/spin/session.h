@@ -173,8 +173,9 @@ class Session {
   // OK while the session is open at spind; else the last error.
   absl::Status status() const;
 
-  // Opens a request with room for `slots` slots of context; waits at most control_timeout. `key` (1
-  // to 256 bytes) is the engine's own id of the request: equal keys explore alike on all ranks. See
+  // Opens a request with room for `slots` slots of context; waits at most control_timeout, and not
+  // at all while spind lets calls time out (the request is opened later, by itself). `key` (1 to
+  // 256 bytes) is the engine's own id of the request: equal keys explore alike on all ranks. See
   // Request::status().
   Request OpenRequest(absl::string_view key, int64_t slots);
 
