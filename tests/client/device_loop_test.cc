@@ -239,6 +239,27 @@ TEST_P(DeviceLoopTest, AbandonedStepIsNotObserved) {
   EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone));
 }
 
+TEST_P(DeviceLoopTest, ForkIsACopyOfWhatTheParentsLastStepLeft) {
+  StartDeviceSpind();
+  const SessionOptions options = DeviceOptions();
+  const auto session = Open(options);
+  DeviceEngine engine = EngineOf(session.get(), options);
+  Request parent = session->OpenRequest("parent", 5000);
+  engine.RunStep({{&parent, 4000}});
+  const std::vector<StepRow> rows = {{&parent, 4001}};
+  engine.Begin(rows);
+  backend_->Stall(absl::Milliseconds(300));
+  engine.Replay();
+  engine.End(rows);
+  Request child = session->ForkRequest(parent, "child", 5000);
+  EXPECT_TRUE(backend_->Idle());
+  ASSERT_TRUE(child.status().ok()) << child.status();
+  engine.RunStep({{&parent, 4002}, {&child, 4002}});
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNone, Reason::kCold));
+  engine.RunStep({{&parent, 4003}, {&child, 4003}});
+  EXPECT_THAT(engine.reasons(), Each(Reason::kNone));
+}
+
 TEST_P(DeviceLoopTest, PagesOfADroppedRequestComeBackWhenTheDeviceIsDone) {
   slab_bytes_ = 24 << 20;
   StartDeviceSpind();

@@ -40,6 +40,9 @@ class EngineBackend {
   // Holds the stream up for a while, if the device runs asynchronously.
   virtual void Stall(absl::Duration duration) const = 0;
 
+  // Whether the stream has run all that was enqueued.
+  virtual bool Idle() const = 0;
+
   // Makes a graph of the launches, which can be replayed on stream() any number of times.
   virtual std::function<void()> Capture(
       const std::function<void(void* stream)>& launches) const = 0;

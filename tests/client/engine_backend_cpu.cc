@@ -25,6 +25,7 @@ class CpuEngine final : public EngineBackend {
   }
 
   void Stall(absl::Duration) const override {}
+  bool Idle() const override { return true; }
 
   std::function<void()> Capture(const std::function<void(void*)>& launches) const override {
     return [launches] { launches(nullptr); };

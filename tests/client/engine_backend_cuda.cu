@@ -57,6 +57,8 @@ class CudaEngine final : public EngineBackend {
     Check(cudaGetLastError());
   }
 
+  bool Idle() const override { return cudaStreamQuery(stream_) == cudaSuccess; }
+
   // Of the whole process, as engines do: whatever other threads call meanwhile must not spoil it.
   std::function<void()> Capture(const std::function<void(void*)>& launches) const override {
     cudaGraph_t graph = nullptr;

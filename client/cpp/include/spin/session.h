@@ -180,7 +180,7 @@ class Session {
   Request OpenRequest(absl::string_view key, int64_t slots);
 
   // The same, starting from the history of `parent` (parallel sampling). No step may be in
-  // progress.
+  // progress; waits until the device has run what was enqueued of the parent's last one.
   Request ForkRequest(const Request& parent, absl::string_view key, int64_t slots);
 
   // Makes room for `slots` slots now; waits at most control_timeout. Rarely needed: state grows by
