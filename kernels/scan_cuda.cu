@@ -25,6 +25,8 @@
 // - Blocks that were not scored do not read V: its maximum is in the summary. They read D, for its
 //   maximum, if D has moved against them since the summary was made; else theirs stands as it is.
 //   Lanes leave their maxima in shared memory; the run's end makes summaries of them.
+// - Two verifier rows that look at the same slot share a pass (observe_pass.h): both scores move an
+//   entry before it is stored.
 //
 // Arithmetic is ema.h's: fp32, one rounding to bf16. Where the weight of the past is a power of
 // two, as its default is, its product is exact, and a fused multiply-add gives the same bits. One
@@ -36,16 +38,20 @@ namespace {
 
 constexpr int kThreads = 32;  // a run each: nothing waits for the slowest of several
 template <int kRows>
-constexpr int kCtasPerSm = kRows == 1 ? 20 : 19;  // shared memory is for so many
+constexpr int kCtasPerSm = kRows == 1 ? 20 : 19;  // of two rows shared memory holds no more
 constexpr int kVectorsPerPage = kPageSlots / kSlotsPerLane;
 
-// The verifier rows of a pass; only those that look at one slot make pairs.
+// Verifier rows that enter the state.
+__device__ uint32_t AcceptedOf(const ObserveParams& p, const ScoredRow& row) {
+  return min(row.accepted, static_cast<uint32_t>(p.max_next_n));
+}
+
 template <int kRows>
 __device__ ObservePass PassOfRow(const ObserveParams& p, const ScoredRow& row, uint32_t pass) {
   if (kRows == 1) return {pass, false};
   ObservePass out =
       PassOf(ReachOf(p, row, 0).token, static_cast<uint32_t>(p.geometry.tokens_per_slot), pass);
-  out.pair &= out.first + 1 < row.accepted;
+  out.pair &= out.first + 1 < AcceptedOf(p, row);
   return out;
 }
 
@@ -77,7 +83,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm<kRows>)
     if (threadIdx.x == 0) {
       const ScoredRow row = p.rows[blockIdx.y];
       const ObservePass of_row = PassOfRow<kRows>(p, row, pass);
-      KeepBooks(p, row, layer, of_row.first);
+      if (pass == 0 || of_row.first < AcceptedOf(p, row)) KeepBooks(p, row, layer, of_row.first);
       if (of_row.pair) KeepBooks(p, row, layer, of_row.first + 1);
     }
     return;
@@ -94,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm<kRows>)
   const ObservePass of_row = PassOfRow<kRows>(p, row, pass);
   const uint32_t draft = of_row.first;
   const bool pair = kRows > 1 && of_row.pair;
-  if (kRows > 1 && __any_sync(~0u, draft >= row.accepted)) return;  // often so in the last pass
+  if (kRows > 1 && __any_sync(~0u, draft >= AcceptedOf(p, row))) return;  // as the last pass often
   const Reach reach = ReachOf(p, row, draft);
   const int32_t slots = pair ? ReachOf(p, row, draft + 1).slots : reach.slots;
   const RequestRecord& record = p.state.records[row.request];
@@ -150,7 +156,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm<kRows>)
   const bool dropped = p.rows[blockIdx.y].request == kPaddingRow;  // meanwhile
   const ListMask word = ScoredBlocksOf(p, row, layer).Word(first_block / 32);
   const Observed observed = ObservedRow(p, row, layer, draft);
-  // What the verifier row before left stands too, and that launch has ended.
+  // What the verifier row before left of the same slot stands, too: it was accepted and had this
+  // list, as the row itself, and its launch has ended.
   const bool stands = (draft > 0 && reach.token > 0) || SummaryStands(settled, reach.query);
   run.d_whole = stands ? 0 : ~0u;
   if (hurry) FetchFirstOfD(run, shared, /*all=*/true);  // whatever list and summary say
@@ -187,7 +194,8 @@ __global__ void __launch_bounds__(kThreads, kCtasPerSm<kRows>)
   run.kept = kept >> group;
   run.scores = reinterpret_cast<const std::byte*>(ScoresOf<S>(p.scores, row, layer, draft)) +
                int64_t{rank} * int32_t{kScanBlock * sizeof(S)} + lane % 8 * 16;
-  run.second = pair ? p.scores.draft_stride * int32_t{sizeof(S)} : 0;
+  run.pair = pair;
+  run.second = p.scores.draft_stride * int32_t{sizeof(S)};
   run.whole =
       aligned ? (first_end - (group + 1) * kScanBlock + kSlotsPerChunk) / kSlotsPerChunk : 0;
 

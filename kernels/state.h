@@ -84,7 +84,8 @@ SPIN_HOST_DEVICE constexpr bool SummaryServes(int64_t query, int64_t slots, int6
 // then D lies under the blocks as it did, as in all steps of the tokens of one slot but the first.
 // The last block, of which more may be visible, is always scored. Observe asks while it writes
 // `query` itself, so it asks `settled`: it takes that away where it is another query, and only
-// Select, in a launch of its own, sets it.
+// Select, in a launch of its own, sets it. (What an earlier launch of the same Observe left for the
+// same query stands without being asked for.)
 SPIN_HOST_DEVICE constexpr bool SummaryStands(int64_t settled, int64_t query) {
   return settled == query;
 }

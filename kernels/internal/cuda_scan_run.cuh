@@ -37,8 +37,8 @@ struct RunShared {
   uint32_t last[kChunksPerRun][kBlocksPerChunk];  // D at a block's last slot, in the high half
   std::byte* d_start;  // the vector that the run's first window starts in
   std::byte* d_end;    // the one that its last window ends in, or null
-  int32_t end_slot;    // of what the last verifier row sees, from the run's first slot on
-  int32_t first_end;   // of what the first one sees
+  int32_t end_slot;    // of what the pass's last verifier row sees, from the run's first slot on
+  int32_t first_end;   // of what its first one sees
   uint32_t kept;       // of the run's blocks: which were scored
   PageSummary* summary;
   uint16_t v_max[32];  // of the half page's blocks, before the run
@@ -50,7 +50,8 @@ struct ScanRun {
   uint32_t kept;            // bit 4 * c: the lane's block of chunk c was scored
   int32_t whole;            // chunks before the one whose block the context cuts off
   const std::byte* scores;  // the lane's first piece of its block in the first chunk, if scored
-  int64_t second;      // bytes from there to those of the second verifier row; 0: there is none
+  int64_t second;  // bytes from there to those of the second verifier row, if the pass is a pair
+  bool pair;
   std::byte* v;        // its vector of V there
   uint32_t offset;     // vectors of the first piece that come before the first window's
   std::byte* d;        // its vector of the first piece of D ...
@@ -111,7 +112,7 @@ __device__ __forceinline__ int Scan(const ScanRun& run, RunShared<S, kRows>& sha
   constexpr auto kStageBytes = static_cast<uint32_t>(sizeof(Stage<S, kRows>));
   const int lane = threadIdx.x % 32;
   const LaneStage<S, kRows> lane_stage(shared.stages[0]);
-  const bool pair = kRows > 1 && run.second != 0;
+  const bool pair = kRows > 1 && run.pair;
   const bool exact = IsExactPast(weights.past);
   // Addresses that nvcc takes as they are: it would compute them anew all the time.
   auto ring = static_cast<uint32_t>(__cvta_generic_to_shared(&shared.ring));

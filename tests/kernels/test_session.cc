@@ -14,6 +14,12 @@ namespace {
 constexpr int64_t kGap = kPageOffsetUnit;  // bytes before, between and after pages
 constexpr std::byte kGapByte{0xa5};
 
+int32_t MostRows(const std::vector<ScoredRow>& rows) {
+  uint32_t most = 1;
+  for (const ScoredRow& row : rows) most = std::max(most, row.next_n);
+  return static_cast<int32_t>(most);
+}
+
 int64_t PageCount(const SessionOptions& options) {
   return options.max_requests * int64_t{PagesFor(options.max_slots)};
 }
@@ -186,7 +192,7 @@ void TestSession::Observe(const std::vector<ScoredRow>& rows, const ScoreTensor&
                                    .layers = layers,
                                    .rows = device_rows.data(),
                                    .row_count = static_cast<int32_t>(rows.size()),
-                                   .max_next_n = kMaxNextN,
+                                   .max_next_n = options_.bound ? kMaxNextN : MostRows(rows),
                                    .max_blocks = max_blocks_,
                                    .epoch = launch_epoch(),
                                    .lists = launch_lists(),

@@ -32,11 +32,16 @@ Policy Skip(double sparsity) {
 }
 
 ScoreTensor::ScoreTensor(int32_t layers, int32_t rows, int32_t drafts, int64_t slots, Dtype element)
-    : dtype(element),
-      row_stride(drafts * (slots + 3) + 5),
-      layer_stride(rows * row_stride + 7),
-      draft_stride(slots + 3),
-      values(layers * layer_stride, std::numeric_limits<float>::quiet_NaN()) {}
+    : dtype(element) {
+  // Vectors of 16 bytes begin at multiples of 8 elements of either type.
+  const auto stride = [aligned = slots % 2 == 0](int64_t elements) {
+    return aligned ? (elements + 7) / 8 * 8 : elements;
+  };
+  draft_stride = stride(slots + 3);
+  row_stride = stride(drafts * draft_stride + 5);
+  layer_stride = stride(rows * row_stride + 7);
+  values.assign(layers * layer_stride, std::numeric_limits<float>::quiet_NaN());
+}
 
 float* ScoreTensor::At(int32_t layer, int32_t row, int32_t draft) {
   return &values[layer * layer_stride + row * row_stride + draft * draft_stride];

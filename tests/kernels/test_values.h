@@ -23,7 +23,8 @@ ScoredRow ScoredAt(int64_t position, uint32_t next_n = 1);  // all accepted, sco
 // A policy that skips `sparsity` in each layer, without exploration, audits or sink.
 Policy Skip(double sparsity);
 
-// Scores of a launch in host memory. For Dtype::kBF16 they must be bf16 values.
+// Scores of a launch in host memory, which a GPU can copy by vectors if the number of slots is
+// even. For Dtype::kBF16 they must be bf16 values.
 struct ScoreTensor {
   ScoreTensor(int32_t layers, int32_t rows, int32_t drafts, int64_t slots,
               Dtype element = Dtype::kF32);
