@@ -89,10 +89,9 @@ Bed::Bed(kernels::Device& device, const BedShape& shape, int steps, cudaStream_t
   Start();
 }
 
-// Drafts begin in the middle of a slot, so that some rows reach into the next one.
 void Bed::Start() {
-  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - shape_.next_n -
-              shape_.next_n / 2;
+  position_ = (shape_.slots - Growth(shape_.slots)) * shape_.tokens_per_slot - shape_.next_n;
+  turn_ = 0;
   WriteRows(Coverage::kAll);
   Step(0);
   Advance(1);
@@ -101,12 +100,14 @@ void Bed::Start() {
 void Bed::Advance(int steps) {
   Check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream_.handle)));
   for (int step = 0; step < steps; ++step) {
-    const int64_t last = position_ + (step + 1) * shape_.next_n - 1;
-    const int64_t slots = kernels::VisibleSlots(last, shape_.tokens_per_slot);
-    observed_blocks_ +=
-        shape_.requests * uint64_t{1} * kernels::BlocksOf(slots, shape_.block_slots);
+    for (int request = 0; request < shape_.requests; ++request) {
+      const int64_t last = PositionOf(step + 1, request) - 1;
+      const int64_t slots = kernels::VisibleSlots(last, shape_.tokens_per_slot);
+      observed_blocks_ += static_cast<uint64_t>(kernels::BlocksOf(slots, shape_.block_slots));
+    }
   }
   position_ += steps * shape_.next_n;
+  turn_ += steps;
   const int64_t end = position_ + (steps_ + 1) * shape_.next_n;
   if (end > shape_.slots * shape_.tokens_per_slot) {
     Start();
@@ -115,14 +116,21 @@ void Bed::Advance(int steps) {
   }
 }
 
+// With drafts requests are at different tokens of their slots, so that rows of some reach into the
+// next slot.
+int64_t Bed::PositionOf(int step, int request) const {
+  const int behind = shape_.next_n > 1 ? (request + 1) % shape_.tokens_per_slot : 0;
+  return position_ + step * shape_.next_n - behind;
+}
+
 void Bed::WriteRows(Coverage coverage) {
   std::vector<kernels::ScoredRow> scored;
   std::vector<kernels::Row> next;
   const auto rows = static_cast<uint32_t>(shape_.next_n);
   for (int step = 0; step < steps_; ++step) {
-    const int64_t position = position_ + step * shape_.next_n;
-    const auto buffer = static_cast<uint32_t>(position / shape_.next_n % 2);
+    const auto buffer = static_cast<uint32_t>((turn_ + step) % 2);
     for (uint32_t r = 0; r < static_cast<uint32_t>(shape_.requests); ++r) {
+      const int64_t position = PositionOf(step, static_cast<int>(r));
       scored.push_back({r, rows, position, rows, buffer, coverage, r});
       next.push_back({r, rows, position + shape_.next_n, 1 - buffer, kGeneration});
     }
@@ -272,7 +280,7 @@ void Bed::CheckObserved() const {
 
 double Bed::KeptShare() const {
   kernels::ListHeader header;
-  const int64_t list = position_ / shape_.next_n % 2 * shape_.requests * shape_.layers;
+  const int64_t list = turn_ % 2 * shape_.requests * shape_.layers;
   Check(cudaMemcpy(&header, headers_.data() + list * sizeof header, sizeof header,
                    cudaMemcpyDeviceToHost));
   return header.blocks > 0 ? static_cast<double>(header.count) / header.blocks : 0;

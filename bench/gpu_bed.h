@@ -87,6 +87,7 @@ class Bed {
   const kernels::Row* NextRowsOf(int step) const;
   // A full scan, and the lists of the first step.
   void Start();
+  int64_t PositionOf(int step, int request) const;
   void WriteRows(kernels::Coverage coverage);
   void MakeRecords();
   void MakeScores();
@@ -96,7 +97,8 @@ class Bed {
   const BedShape shape_;
   const int steps_;
   const kernels::Stream stream_;
-  int64_t position_ = 0;  // of step 0
+  int64_t position_ = 0;  // of step 0, of a request whose first row begins a slot
+  int64_t turn_ = 0;      // of step 0: steps since the full scan
   uint64_t observed_blocks_ = 0;
   const int64_t pages_per_request_;
   DeviceMemory slab_;
