@@ -19,10 +19,10 @@ struct WordWait {
   uint64_t ticket;       // of all waits with this `given_up` no two have the same
 };
 
-// CUDA_DEVICE_MAX_CONNECTIONS of a process with such waits, set before its first call of CUDA: the
-// hardware queues that its streams share, CUDA's largest number. What shares one with a stream that
-// waits stands still, and that must never be the stream that ends the wait. There are 8 if nothing
-// is said, 2 under MPS.
-inline constexpr char kHardwareQueues[] = "32";
+// CUDA_DEVICE_MAX_CONNECTIONS of spind, set before its first call of CUDA: the hardware queues that
+// its streams share. What shares one with a stream that waits stands still, and that must never be
+// the stream that ends the wait. spind has three streams; there are 2 queues under MPS if nothing is
+// said. Not more than it needs: the clients of an MPS server share a stock of them.
+inline constexpr char kHardwareQueues[] = "8";
 
 }  // namespace spin::kernels

@@ -3,13 +3,12 @@
 
 #include <cstdlib>
 
-#include "kernels/word_wait.h"
-
-// For tests that have spind, or its stream waits, in their own process: queues as spind has them,
-// unless the caller wants other ones.
+// For tests that have spind, or its stream waits, in their own process, beside an engine's streams
+// and those of earlier tests: as many queues as CUDA has, unless the caller wants other ones. (spind
+// sets its own number: kHardwareQueues.)
 namespace {
 
 [[maybe_unused]] const int kSet =
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", spin::kernels::kHardwareQueues, 0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 
 }  // namespace
