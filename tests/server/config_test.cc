@@ -15,8 +15,10 @@
 namespace spin::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
@@ -84,6 +86,42 @@ TEST(ConfigTest, AMistakeIsOneSentenceThatNamesTheFlag) {
   EXPECT_THAT(Mistake({"--audit-every", "-1"}), HasSubstr("--audit-every"));
   EXPECT_THAT(Mistake({"--log-level", "loud"}), HasSubstr("--log-level"));
   EXPECT_THAT(Mistake({"--allow-uids", "0,root"}), HasSubstr("\"root\" is not a user number"));
+}
+
+TEST(ConfigTest, NumbersThatDoNotFitAreMistakes) {
+  for (const char* bad : {"-1", "99999999999999999999999", "18446744073709551616", "1.5", "x"}) {
+    EXPECT_THAT(Mistake({"--seed", bad}), HasSubstr("--seed: " + std::string(bad) + " is not"));
+  }
+  EXPECT_EQ(Read({"--seed", "18446744073709551615"}).config->policy.seed, UINT64_MAX);
+  setenv("SPIND_SEED", "-1", 1);
+  EXPECT_THAT(Mistake({}), HasSubstr("--seed: -1 is not"));
+  unsetenv("SPIND_SEED");
+  EXPECT_THAT(Mistake({"--audit-every", "4294967296"}), HasSubstr("--audit-every: 4294967296"));
+}
+
+TEST(ConfigTest, ASizeThatIsNoneIsToldWithAnExample) {
+  for (const char* bad : {"3foo", "foo", "-5", "1", "8TiB", "99999999999999999999GiB"}) {
+    EXPECT_THAT(Mistake({"--slab-bytes", bad}),
+                AllOf(HasSubstr(std::string("--slab-bytes: ") + bad), HasSubstr("such as 512MiB"),
+                      Not(HasSubstr("eib"))));
+  }
+}
+
+TEST(ConfigTest, BothSidesOfASwitchAreAMistake) {
+  EXPECT_THAT(Mistake({"--enabled", "--disabled"}), HasSubstr("--enabled excludes --disabled"));
+  EXPECT_THAT(Mistake({"--disabled", "--enabled"}), HasSubstr("--enabled excludes --disabled"));
+  EXPECT_FALSE(Read({"--disabled", "--disabled"}).config->policy.enabled);
+  EXPECT_TRUE(Read({"--enabled", "--enabled=1"}).config->policy.enabled);
+}
+
+TEST(ConfigTest, ASwitchWinsOverItsOtherSideInTheEnvironmentAndTheFile) {
+  TempFolder folder;
+  std::ofstream(folder.File("c.toml")) << "enabled = true\n";
+  setenv("SPIND_ENABLED", "true", 1);
+  const Config config = *Read({"--config", folder.File("c.toml"), "--disabled"}).config;
+  EXPECT_THAT(Mistake({"--disabled", "--enabled"}), HasSubstr("--enabled excludes --disabled"));
+  unsetenv("SPIND_ENABLED");
+  EXPECT_FALSE(config.policy.enabled);
 }
 
 TEST(ConfigTest, AnUnknownKeyInTheFileIsAMistake) {
