@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "policy_file/policy_file.h"
+#include "server/environment.h"
 #include "server/flag_values.h"
 #include "server/start_failure.h"
 #include "server/version.h"
@@ -192,6 +193,17 @@ void AddOperations(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& qua
       ->capture_default_str();
 }
 
+void AddAll(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& quarantine_ms) {
+  app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddServing(app, config);
+  AddAdmin(app, config);
+  AddMemory(app, config);
+  AddPolicy(app, config);
+  AddOperations(app, config, wait_ms, quarantine_ms);
+}
+
 // What the environment says of the option; null if nothing.
 const char* InEnvironment(const CLI::Option& option) {
   const std::string& name = option.get_envname();
@@ -238,14 +250,7 @@ absl::StatusOr<bool> ParseInto(int argc, char** argv, Config& config) {
       "spind");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("spind ") + kVersion);
-  app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  AddServing(app, config);
-  AddAdmin(app, config);
-  AddMemory(app, config);
-  AddPolicy(app, config);
-  AddOperations(app, config, wait_ms, quarantine_ms);
+  AddAll(app, config, wait_ms, quarantine_ms);
   try {
     app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
@@ -310,9 +315,19 @@ std::optional<Config> ReadStayUp(int argc, char** argv) {
   return config;
 }
 
-}  // namespace
+std::vector<std::string> KnownVariables() {
+  Config config;
+  int64_t unused = 0;
+  CLI::App app;
+  AddAll(app, config, unused, unused);
+  std::vector<std::string> known = {app.get_config_ptr()->get_envname()};
+  ForEachGrouped(app, [&known](const CLI::Option& option) {
+    if (!option.get_envname().empty()) known.push_back(option.get_envname());
+  });
+  return known;
+}
 
-ConfigOrExit ReadConfig(int argc, char** argv) {
+ConfigOrExit ReadAll(int argc, char** argv) {
   Config config;
   const absl::StatusOr<bool> go_on = ReadInto(argc, argv, config);
   if (go_on.ok() && *go_on) return {std::move(config), 0, absl::OkStatus()};
@@ -322,6 +337,14 @@ ConfigOrExit ReadConfig(int argc, char** argv) {
   std::fprintf(stderr, "spind: %s (see spind --help)\n",
                std::string(go_on.status().message()).c_str());
   return {std::nullopt, 2, go_on.status()};
+}
+
+}  // namespace
+
+ConfigOrExit ReadConfig(int argc, char** argv) {
+  ConfigOrExit read = ReadAll(argc, argv);
+  if (read.config.has_value()) read.warnings = UnknownVariables(KnownVariables(), environ);
+  return read;
 }
 
 }  // namespace spin::server

@@ -162,6 +162,13 @@ class TestStart:
         policy = connect(start_spind("--config", str(config), "--decay", "0.3")).open_session().policy
         assert (policy.sparsity, policy.exploration, policy.decay) == (0.1, 0.2, 0.3)
 
+    def test_variable_that_is_no_setting_is_told_and_those_of_a_kubernetes_service_are_not(self, start_spind, monkeypatch):
+        monkeypatch.setenv("SPIND_SPARSTY", "0.2")
+        monkeypatch.setenv("SPIND_SERVICE_HOST", "10.0.0.1")
+        monkeypatch.setenv("SPIND_PORT_9464_TCP", "tcp://10.0.0.1:9464")
+        warnings = [line for line in start_spind().log.splitlines() if "in the environment" in line]
+        assert len(warnings) == 1 and "SPIND_SPARSTY" in warnings[0] and "SPIND_SPARSITY?" in warnings[0]
+
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_socket_is_0660_whatever_the_umask(self, start_spind, umask):
         spind = start_spind(umask=umask)

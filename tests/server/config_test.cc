@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
@@ -129,6 +130,19 @@ TEST(ConfigTest, AnUnknownKeyInTheFileIsAMistake) {
   std::ofstream(folder.File("c.toml")) << "sparsety = 0.1\n";
   EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}), HasSubstr("sparsety"));
   EXPECT_THAT(Mistake({"--config", folder.File("missing.toml")}), HasSubstr("missing.toml"));
+}
+
+TEST(ConfigTest, AVariableThatIsNoSettingIsAWarningAndNoMistake) {
+  setenv("SPIND_SPARSTY", "0.2", 1);
+  setenv("SPIND_CONFIG", "", 1);
+  setenv("SPIND_WAIT_LIMIT_MS", "10", 1);
+  const ConfigOrExit read = Read({});
+  unsetenv("SPIND_SPARSTY");
+  unsetenv("SPIND_CONFIG");
+  unsetenv("SPIND_WAIT_LIMIT_MS");
+  EXPECT_EQ(read.config->policy.sparsity, 0.4);
+  EXPECT_THAT(read.warnings, ElementsAre(HasSubstr("SPIND_SPARSTY")));
+  EXPECT_THAT(Read({}).warnings, IsEmpty());
 }
 
 TEST(ConfigTest, HelpAndVersionAreNoMistakes) {
