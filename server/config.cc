@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "policy_file/policy_file.h"
 #include "server/environment.h"
 #include "server/flag_values.h"
@@ -239,6 +240,17 @@ absl::Status CheckSwitches(const CLI::App& app) {
   return status;
 }
 
+// CLI11 speaks of INI files, and of an unknown section as an item "name.++".
+std::string SentenceOf(const CLI::ParseError& error) {
+  const std::string what = error.what();
+  absl::string_view item = what;
+  if (!absl::ConsumePrefix(&item, "INI was not able to parse ")) return what;
+  if (absl::ConsumeSuffix(&item, ".++")) {
+    return absl::StrCat("--config: [", item, "]: settings are in no section of the file");
+  }
+  return absl::StrCat("--config: ", item, " is no setting; settings are flags without their --");
+}
+
 // Reads everything but the policy file into `config`, whose values are the defaults. False after
 // --help or --version, which have been answered.
 absl::StatusOr<bool> ParseInto(int argc, char** argv, Config& config) {
@@ -254,7 +266,7 @@ absl::StatusOr<bool> ParseInto(int argc, char** argv, Config& config) {
   try {
     app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return absl::InvalidArgumentError(error.what());
+    if (error.get_exit_code() != 0) return absl::InvalidArgumentError(SentenceOf(error));
     app.exit(error);
     return false;
   }

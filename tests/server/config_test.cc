@@ -128,8 +128,19 @@ TEST(ConfigTest, ASwitchWinsOverItsOtherSideInTheEnvironmentAndTheFile) {
 TEST(ConfigTest, AnUnknownKeyInTheFileIsAMistake) {
   TempFolder folder;
   std::ofstream(folder.File("c.toml")) << "sparsety = 0.1\n";
-  EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}), HasSubstr("sparsety"));
+  EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}),
+              HasSubstr("--config: sparsety is no setting"));
   EXPECT_THAT(Mistake({"--config", folder.File("missing.toml")}), HasSubstr("missing.toml"));
+}
+
+TEST(ConfigTest, WhatIsNoTomlOfOursIsExplained) {
+  TempFolder folder;
+  for (const auto& [text, said] : {std::pair("bogus\n", "--config: bogus is no setting"),
+                                   std::pair("[policy]\nsparsity = 0.1\n", "--config: [policy]")}) {
+    std::ofstream(folder.File("c.toml")) << text;
+    EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}),
+                AllOf(HasSubstr(said), Not(HasSubstr("INI"))));
+  }
 }
 
 TEST(ConfigTest, AVariableThatIsNoSettingIsAWarningAndNoMistake) {
