@@ -5,9 +5,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -100,6 +102,12 @@ SharedMemory::~SharedMemory() {
   if (lock_fd_ < 0) return;
   if (!path_.empty()) unlink(path_.c_str());
   close(lock_fd_);
+}
+
+bool IsInMemory(const std::string& directory) {
+  struct statfs info = {};
+  if (statfs(directory.c_str(), &info) != 0) return true;
+  return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC || info.f_type == HUGETLBFS_MAGIC;
 }
 
 int RemoveAbandoned(const std::string& directory, const std::string& prefix) {

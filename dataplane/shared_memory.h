@@ -41,6 +41,10 @@ class SharedMemory final : public SlabMemory {
   std::string path_;
 };
 
+// Whether files there stay in memory: elsewhere the kernel writes their pages to a disk now and
+// then. True if it cannot be told.
+bool IsInMemory(const std::string& directory);
+
 // Removes the slab files in `directory` that a creator left behind when it was killed: those named
 // with `prefix` whose lock nobody holds. Returns how many.
 int RemoveAbandoned(const std::string& directory, const std::string& prefix);

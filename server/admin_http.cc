@@ -9,16 +9,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "server/status_page.h"
 
 namespace spin::server {
@@ -48,6 +52,20 @@ int RefuseMethod(mg_connection* connection) {
   return Reply(connection, 405, "text/plain", "only GET is served here\n");
 }
 
+// civetweb takes other things, too, such as a port alone or several addresses, and does not say
+// what is wrong with the rest.
+bool IsHostPort(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos) return false;
+  absl::string_view host = address.substr(0, colon);
+  const absl::string_view port = address.substr(colon + 1);
+  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  if (host.empty() || host.find_first_of(bracketed ? "[], " : "[]:, ") != host.npos) return false;
+  uint16_t number = 0;
+  return std::all_of(port.begin(), port.end(), absl::ascii_isdigit) &&
+         std::from_chars(port.data(), port.data() + port.size(), number).ec == std::errc();
+}
+
 // Connects to a port of this host and hangs up.
 void Knock(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -68,6 +86,11 @@ int Probe(mg_connection* connection, bool ok) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(const std::string& address) {
+  if (!IsHostPort(address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--admin-address: \"", address,
+                     "\" is not HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:9464"));
+  }
   std::unique_ptr<AdminHttp> http(new AdminHttp);
   // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how
   // long.
@@ -93,9 +116,10 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(const std::string& a
   errno = 0;
   http->context_ = mg_start2(&init, &error);
   if (http->context_ == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "--admin-address: cannot listen on ", address, " (",
-        errno != 0 ? std::strerror(errno) : text, "); choose a free port, or port 0 for any"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("--admin-address: cannot listen on ", address, " (",
+                     errno != 0 ? std::strerror(errno) : text,
+                     "); choose an address of this machine and a free port, or port 0 for any"));
   }
   mg_server_port port = {};
   mg_get_server_ports(http->context_, 1, &port);

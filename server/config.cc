@@ -11,11 +11,12 @@
 #include <cstdlib>
 #include <map>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "policy_file/policy_file.h"
+#include "server/environment.h"
+#include "server/flag_values.h"
 #include "server/start_failure.h"
 #include "server/version.h"
 
@@ -31,31 +32,6 @@ Examples:
   spind --config /etc/spin/spind.toml --sparsity 0.5 --log-format json
 )";
 
-// "0.4" in, NaN and out-of-range refused: CLI11's own Range lets NaN pass.
-CLI::Validator Ratio(bool below_one) {
-  return CLI::Validator(
-      [below_one](std::string& text) -> std::string {
-        double value = 0;
-        const bool number = CLI::detail::lexical_cast(text, value);
-        if (number && value >= 0 && (below_one ? value < 1 : value <= 1)) return "";
-        return text + " is not in [0, 1" + (below_one ? ")" : "]");
-      },
-      below_one ? "[0, 1)" : "[0, 1]");
-}
-
-std::vector<uid_t> Uids(const std::string& text) {
-  std::vector<uid_t> uids;
-  for (absl::string_view part : absl::StrSplit(text, ',')) {
-    uid_t uid = 0;
-    if (!absl::SimpleAtoi(part, &uid)) {
-      throw CLI::ValidationError("--allow-uids",
-                                 "\"" + std::string(part) + "\" is not a user number");
-    }
-    uids.push_back(uid);
-  }
-  return uids;
-}
-
 void AddServing(CLI::App& app, Config& config) {
   auto* group = app.add_option_group("Serving");
   group->add_option("--socket", config.socket, "Unix socket of the control plane")
@@ -63,7 +39,7 @@ void AddServing(CLI::App& app, Config& config) {
       ->capture_default_str();
   group
       ->add_option_function<std::string>(
-          "--allow-uids", [&config](const std::string& text) { config.allow_uids = Uids(text); },
+          "--allow-uids", [&config](const std::string& text) { config.allow_uids = UidsIn(text); },
           "Users who may connect, such as 0,1000 (default: spind's own and root)")
       ->envname("SPIND_ALLOW_UIDS");
   group->add_option("--step-queue", config.step_queue, "Steps that may wait")
@@ -106,8 +82,7 @@ void AddMemory(CLI::App& app, Config& config) {
       ->add_option("--slab-bytes", config.slab_bytes,
                    "Shared memory for all state, such as 512MiB; reserved at start")
       ->envname("SPIND_SLAB_BYTES")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(uint64_t{1} << 16, uint64_t{1} << 42))
+      ->transform(Size(uint64_t{1} << 16, uint64_t{1} << 42))
       ->default_str("256MiB");
   group
       ->add_option("--shm-dir", config.shm_dir,
@@ -155,11 +130,13 @@ void AddPolicy(CLI::App& app, Config& config) {
       ->capture_default_str();
   group->add_option("--seed", policy.seed, "Seed of exploration and audits; equal on all ranks")
       ->envname("SPIND_SEED")
+      ->check(WholeNumber(UINT64_MAX))
       ->capture_default_str();
   group
       ->add_option("--audit-every", policy.audit_every,
                    "A step is audited with probability 1/N; 0 never")
       ->envname("SPIND_AUDIT_EVERY")
+      ->check(WholeNumber(UINT32_MAX))
       ->capture_default_str();
   group
       ->add_flag("--pin-first-block,!--no-pin-first-block", policy.pin_first_block,
@@ -217,20 +194,61 @@ void AddOperations(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& qua
       ->capture_default_str();
 }
 
+void AddAll(CLI::App& app, Config& config, int64_t& wait_ms, int64_t& quarantine_ms) {
+  app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  AddServing(app, config);
+  AddAdmin(app, config);
+  AddMemory(app, config);
+  AddPolicy(app, config);
+  AddOperations(app, config, wait_ms, quarantine_ms);
+}
+
+// What the environment says of the option; null if nothing.
+const char* InEnvironment(const CLI::Option& option) {
+  const std::string& name = option.get_envname();
+  const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
+  return value != nullptr && *value != '\0' ? value : nullptr;
+}
+
+template <typename Visit>
+void ForEachGrouped(const CLI::App& app, Visit visit) {
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    for (const CLI::Option* option : group->get_options()) visit(*option);
+  }
+}
+
 // CLI11 lets a config file win over the environment. Here the environment is put in front of the
 // flags, where every option takes the last of its values, and the file fills in what is left.
 std::vector<std::string> EnvironmentAndFlags(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> args;
-  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
-    for (const CLI::Option* option : group->get_options()) {
-      const std::string& name = option->get_envname();
-      const char* value = name.empty() ? nullptr : std::getenv(name.c_str());
-      if (value != nullptr && *value != '\0') args.push_back(option->get_name() + "=" + value);
-    }
-  }
+  ForEachGrouped(app, [&args](const CLI::Option& option) {
+    const char* value = InEnvironment(option);
+    if (value != nullptr) args.push_back(option.get_name() + "=" + value);
+  });
   args.insert(args.end(), argv + 1, argv + argc);
   std::reverse(args.begin(), args.end());  // the order in which CLI11 takes a vector
   return args;
+}
+
+absl::Status CheckSwitches(const CLI::App& app) {
+  absl::Status status;
+  ForEachGrouped(app, [&status](const CLI::Option& option) {
+    status.Update(CheckSwitch(option, InEnvironment(option) != nullptr));
+  });
+  return status;
+}
+
+// CLI11 speaks of INI files, and of an unknown section as an item "name.++".
+std::string SentenceOf(const CLI::ParseError& error) {
+  const std::string what = error.what();
+  absl::string_view item = what;
+  if (!absl::ConsumePrefix(&item, "INI was not able to parse ")) return what;
+  if (absl::ConsumeSuffix(&item, ".++")) {
+    return absl::StrCat("--config: [", item, "]: settings are in no section of the file");
+  }
+  return absl::StrCat("--config: ", item, " is no setting; settings are flags without their --");
 }
 
 // Reads everything but the policy file into `config`, whose values are the defaults. False after
@@ -244,21 +262,15 @@ absl::StatusOr<bool> ParseInto(int argc, char** argv, Config& config) {
       "spind");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("spind ") + kVersion);
-  app.set_config("--config", "", "Config file (TOML)")->envname("SPIND_CONFIG");
-  app.allow_config_extras(CLI::config_extras_mode::error);
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  AddServing(app, config);
-  AddAdmin(app, config);
-  AddMemory(app, config);
-  AddPolicy(app, config);
-  AddOperations(app, config, wait_ms, quarantine_ms);
+  AddAll(app, config, wait_ms, quarantine_ms);
   try {
     app.parse(EnvironmentAndFlags(app, argc, argv));
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return absl::InvalidArgumentError(error.what());
+    if (error.get_exit_code() != 0) return absl::InvalidArgumentError(SentenceOf(error));
     app.exit(error);
     return false;
   }
+  if (absl::Status switches = CheckSwitches(app); !switches.ok()) return switches;
   config.wait_limit = absl::Milliseconds(wait_ms);
   config.quarantine = absl::Milliseconds(quarantine_ms);
   if (config.allow_uids.empty()) config.allow_uids = {getuid(), 0};
@@ -315,9 +327,19 @@ std::optional<Config> ReadStayUp(int argc, char** argv) {
   return config;
 }
 
-}  // namespace
+std::vector<std::string> KnownVariables() {
+  Config config;
+  int64_t unused = 0;
+  CLI::App app;
+  AddAll(app, config, unused, unused);
+  std::vector<std::string> known = {app.get_config_ptr()->get_envname()};
+  ForEachGrouped(app, [&known](const CLI::Option& option) {
+    if (!option.get_envname().empty()) known.push_back(option.get_envname());
+  });
+  return known;
+}
 
-ConfigOrExit ReadConfig(int argc, char** argv) {
+ConfigOrExit ReadAll(int argc, char** argv) {
   Config config;
   const absl::StatusOr<bool> go_on = ReadInto(argc, argv, config);
   if (go_on.ok() && *go_on) return {std::move(config), 0, absl::OkStatus()};
@@ -327,6 +349,14 @@ ConfigOrExit ReadConfig(int argc, char** argv) {
   std::fprintf(stderr, "spind: %s (see spind --help)\n",
                std::string(go_on.status().message()).c_str());
   return {std::nullopt, 2, go_on.status()};
+}
+
+}  // namespace
+
+ConfigOrExit ReadConfig(int argc, char** argv) {
+  ConfigOrExit read = ReadAll(argc, argv);
+  if (read.config.has_value()) read.warnings = UnknownVariables(KnownVariables(), environ);
+  return read;
 }
 
 }  // namespace spin::server

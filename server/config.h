@@ -44,6 +44,7 @@ struct ConfigOrExit {
   std::optional<Config> config;
   int exit_code = 0;
   absl::Status mistake;
+  std::vector<std::string> warnings;  // with a config: sentences for its log
 };
 ConfigOrExit ReadConfig(int argc, char** argv);
 

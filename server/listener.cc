@@ -91,7 +91,8 @@ absl::StatusOr<SocketLock> SocketLock::Take(const std::string& socket_path) {
 SocketLock::SocketLock(SocketLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 SocketLock::~SocketLock() {
-  // The file stays: to remove it would let two servers lock two files of one name.
+  // The file stays, after a failed start, too: to remove it would let two servers lock two files of
+  // one name, the one that has opened it before and the one that makes it anew.
   if (fd_ >= 0) close(fd_);
 }
 

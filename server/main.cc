@@ -141,6 +141,7 @@ int main(int argc, char** argv) {
   const spin::server::ConfigOrExit read = spin::server::ReadConfig(argc, argv);
   if (!read.config.has_value()) return read.exit_code;
   StartLog(*read.config);
+  for (const std::string& warning : read.warnings) spdlog::warn("{}", warning);
 
   // Before any thread starts, so that all of them inherit it and only sigwait sees these.
   sigset_t signals;

@@ -171,7 +171,9 @@ grpc::ServerUnaryReactor* SpinService::OpenSession(grpc::CallbackServerContext* 
                                                    v1::OpenSessionResponse* response) {
   Call call(Method::kOpenSession, context, parts_.rpc_metrics);
   Enqueue(parts_.control_queue, call, [this, context, request, response] {
-    return DoOpenSession(context, *request, response);
+    absl::Status status = DoOpenSession(context, *request, response);
+    if (!status.ok()) refused_sessions_.Tell(parts_.peers->Find(context->peer()), status);
+    return status;
   });
   return call.reactor();
 }

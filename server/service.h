@@ -12,6 +12,7 @@
 #include "server/default_policy.h"
 #include "server/peer_watcher.h"
 #include "server/policy.h"
+#include "server/refused_sessions.h"
 #include "server/rpc_metrics.h"
 #include "server/session_table.h"
 #include "server/slab.h"
@@ -117,6 +118,7 @@ class SpinService final : public v1::SpinService::CallbackService {
   std::atomic<bool> draining_ = false;
   WatchStreams watch_streams_;
   DefaultPolicy default_policy_;
+  RefusedSessions refused_sessions_;  // of the control queue's thread
   absl::Mutex for_all_;  // a change for all sessions passes by none that is being opened
 };
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "dataplane/shared_memory.h"
 #include "kernels/cuda_device.h"
 #include "server/codec.h"
 #include "server/process_metrics.h"
@@ -139,6 +140,12 @@ absl::Status Spind::Serve(const Config& config) {
       "spind {} serves {} (epoch {:016x}): device {}, slab {} bytes, metrics at http://{}/metrics",
       kVersion, config.socket, slab_->epoch(), std::string(device_->uuid()), slab_->bytes(),
       admin_->address());
+  if (config.device == "cpu" && !dataplane::IsInMemory(config.shm_dir)) {
+    spdlog::warn(
+        "--shm-dir: {} is no memory file system (tmpfs): pages of the slab may be written "
+        "to disk, and steps may wait for it",
+        config.shm_dir);
+  }
   return absl::OkStatus();
 }
 

@@ -3,6 +3,9 @@
 
 #include "client/cpp/options_check.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -28,6 +31,14 @@ absl::Status CheckRatio(absl::string_view option, std::optional<double> value, b
   const bool ok = *value >= 0 && (below_one ? *value < 1 : *value <= 1);  // false for NaN
   if (ok) return absl::OkStatus();
   return BadArgument(option, absl::StrCat(*value, " is not in [0, 1", below_one ? ")" : "]"));
+}
+
+// What SPIN_SOCKET says is not looked at: an environment must not keep an engine from starting.
+absl::Status CheckSocket(const std::string& path) {
+  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kMost) return absl::OkStatus();
+  return BadArgument("socket", absl::StrCat("has ", path.size(), " characters, but a unix socket ",
+                                            "takes ", kMost, "; choose a shorter path"));
 }
 
 absl::Status CheckName(absl::string_view option, const std::string& name, size_t low) {
@@ -103,6 +114,7 @@ v1::Policy ToProto(const PolicyOverrides& policy) {
 absl::Status CheckOptions(const SessionOptions& options) {
   const Model& model = options.model;
   absl::Status status = CheckName("model.name", model.name, 1);
+  status.Update(CheckSocket(options.socket));
   status.Update(CheckName("client_name", options.client_name, 0));
   status.Update(CheckName("device_uuid", options.device_uuid, 0));
   status.Update(CheckRange("model.layers", model.layers, 1, kernels::kMaxLayers));

@@ -48,6 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         BadOption{"model.name", [](auto& o) { o.model.name = ""; }},
         BadOption{"model.name", [](auto& o) { o.model.name = "a\"b"; }},
+        BadOption{"socket: has 108", [](auto& o) { o.socket = std::string(108, 's'); }},
+        BadOption{"socket: has 300", [](auto& o) { o.socket = std::string(300, 's'); }},
         BadOption{"model.layers", [](auto& o) { o.model.layers = 129; }},
         BadOption{"model.block_slots", [](auto& o) { o.model.block_slots = 65; }},
         BadOption{"model.topk", [](auto& o) { o.model.topk = 0; }},
@@ -73,6 +75,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadOption{"control_timeout", [](auto& o) { o.control_timeout = absl::ZeroDuration(); }}));
 
 TEST(CheckOptionsTest, TakesGoodOnes) { EXPECT_TRUE(CheckOptions(Good()).ok()); }
+
+TEST(CheckOptionsTest, TakesTheLongestSocketPath) {
+  SessionOptions options = Good();
+  options.socket = std::string(107, 's');
+  EXPECT_TRUE(CheckOptions(options).ok());
+}
 
 TEST(SocketOfTest, TheOptionWinsOverTheEnvironmentWinsOverTheDefault) {
   SessionOptions options = Good();

@@ -243,6 +243,24 @@ TEST_P(SessionTest, ARequestWithoutRoomKeepsAllBlocksUntilThereIsSome) {
   EXPECT_TRUE(Eventually([&] { return fillers.back().status().ok(); }));
 }
 
+TEST_P(SessionTest, WithoutRoomForTheSessionAllBlocksAreKeptForThatReason) {
+  slab_bytes_ = 64 << 10;
+  StartSpind();
+  SessionOptions options = Options(GetParam());
+  options.max_requests = 512;
+  const auto session = Session::Create(options);
+  ASSERT_TRUE(session.ok());
+  ASSERT_TRUE(Eventually([&] { return absl::IsResourceExhausted((*session)->status()); }));
+  ToyEngine engine = Engine();
+  const Request request = (*session)->OpenRequest("a", 5000);
+  EXPECT_EQ(engine.RunStep(**session, {{&request, 100}})[0][0], AllBlocks(101));
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kCapacity));
+  spind_ = nullptr;
+  ASSERT_TRUE(Eventually([&] { return absl::IsUnavailable((*session)->status()); }));
+  engine.RunStep(**session, {{&request, 101}});
+  EXPECT_THAT(engine.reasons(), ElementsAre(Reason::kNoSidecar));
+}
+
 TEST_P(SessionTest, StateGrowsAheadOfNeed) {
   StartSpind();
   const auto session = Open(Options(GetParam()));

@@ -138,6 +138,12 @@ TEST_F(SharedMemoryTest, WithoutRoomTheErrorNamesTheFlag) {
   EXPECT_FALSE(Exists(Path()));
 }
 
+TEST_F(SharedMemoryTest, FileSystemsOfMemoryAreKnown) {
+  EXPECT_TRUE(IsInMemory(directory_));
+  EXPECT_FALSE(IsInMemory("/proc"));
+  EXPECT_TRUE(IsInMemory(Path("missing")));
+}
+
 TEST_F(SharedMemoryTest, AbandonedFilesAreRemovedAndLivingOnesAreNot) {
   const SharedMemory living = Make(Path("spin-living"));
   std::ofstream(Path("spin-dead")) << "left behind";

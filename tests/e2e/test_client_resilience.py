@@ -376,7 +376,7 @@ class TestRequests:
         status = engine.do("ready", 200)
         assert status["code"] == "RESOURCE_EXHAUSTED" and "64 sessions" in status["message"]
         engine.open("a", 1000)
-        assert engine.steps(3).column() == ["no_sidecar"] * 3
+        assert engine.steps(3).column() == ["capacity"] * 3
         raw.CloseSession(session_pb2.CloseSessionRequest(session_id=opened[0].session_id))
         steps_until(engine, "none")
 

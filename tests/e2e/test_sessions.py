@@ -3,6 +3,8 @@
 """The raw contract: sessions, from opening to their end, and who may touch them."""
 
 import json
+import os
+import re
 
 from eventually import eventually
 from raw_client import Attachment, RawSession
@@ -142,6 +144,16 @@ def test_region_that_does_not_fit_is_refused_and_what_fits_is_served(client):
     with refused(CODE.RESOURCE_EXHAUSTED, "CAPACITY", "geometry"):
         client.open_session(layers=128, max_slots=4194304, max_requests=512, max_next_n=8)
     client.open_session()
+
+
+def test_refused_session_is_in_the_log_once_with_what_it_needs_however_often_it_is_asked_for(spind, client):
+    for _ in range(5):
+        with refused(CODE.RESOURCE_EXHAUSTED, "CAPACITY", "geometry"):
+            client.open_session(layers=128, max_slots=4194304, max_requests=512, max_next_n=8)
+    said = eventually(lambda: [line for line in spind.log.splitlines() if "refused a session" in line])
+    assert len(said) == 1 and "warn" in said[0]
+    assert re.search(rf"to pid {os.getpid()}, .* needs \d+ bytes of the slab, which has \d+ left; .*--slab-bytes", said[0])
+    assert spind.metric("spin_rpcs_total", method="OpenSession", code="RESOURCE_EXHAUSTED") == 5
 
 
 def test_sessions_are_described_and_listed_in_order_of_opening(spind, client):

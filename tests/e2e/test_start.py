@@ -4,11 +4,13 @@
 
 import json
 import os
+import pathlib
 import re
 import resource
 import socket
 import stat
 import subprocess
+import tempfile
 import threading
 
 import grpc
@@ -161,6 +163,26 @@ class TestStart:
         monkeypatch.setenv("SPIND_DECAY", "0.2")
         policy = connect(start_spind("--config", str(config), "--decay", "0.3")).open_session().policy
         assert (policy.sparsity, policy.exploration, policy.decay) == (0.1, 0.2, 0.3)
+
+    def test_variable_that_is_no_setting_is_told_and_those_of_a_kubernetes_service_are_not(self, start_spind, monkeypatch):
+        monkeypatch.setenv("SPIND_SPARSTY", "0.2")
+        monkeypatch.setenv("SPIND_SERVICE_HOST", "10.0.0.1")
+        monkeypatch.setenv("SPIND_PORT_9464_TCP", "tcp://10.0.0.1:9464")
+        warnings = [line for line in start_spind().log.splitlines() if "in the environment" in line]
+        assert len(warnings) == 1 and "SPIND_SPARSTY" in warnings[0] and "SPIND_SPARSITY?" in warnings[0]
+
+    def test_slab_folder_on_a_disk_is_told(self, start_spind, mount_tmpfs):
+        here = pathlib.Path(__file__).parent
+        if subprocess.check_output(["stat", "--file-system", "--format=%T", here], text=True).strip() in ("tmpfs", "ramfs"):
+            pytest.skip("this checkout is not on a disk")
+        with tempfile.TemporaryDirectory(dir=here) as folder:
+            spind = start_spind(shm_dir=folder)
+            eventually(lambda: f"--shm-dir: {folder} is no memory file system" in spind.log)
+            spind.terminate()
+            assert spind.await_end() == 0
+        spind = start_spind(slab_bytes="1MiB", shm_dir=mount_tmpfs("2m"))
+        spind.terminate()
+        assert spind.await_end() == 0 and "--shm-dir" not in spind.log
 
     @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
     def test_socket_is_0660_whatever_the_umask(self, start_spind, umask):

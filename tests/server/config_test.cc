@@ -15,8 +15,11 @@
 namespace spin::server {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::internal::CaptureStderr;
 using ::testing::internal::CaptureStdout;
 using ::testing::internal::GetCapturedStderr;
@@ -86,11 +89,71 @@ TEST(ConfigTest, AMistakeIsOneSentenceThatNamesTheFlag) {
   EXPECT_THAT(Mistake({"--allow-uids", "0,root"}), HasSubstr("\"root\" is not a user number"));
 }
 
+TEST(ConfigTest, NumbersThatDoNotFitAreMistakes) {
+  for (const char* bad : {"-1", "99999999999999999999999", "18446744073709551616", "1.5", "x"}) {
+    EXPECT_THAT(Mistake({"--seed", bad}), HasSubstr("--seed: " + std::string(bad) + " is not"));
+  }
+  EXPECT_EQ(Read({"--seed", "18446744073709551615"}).config->policy.seed, UINT64_MAX);
+  setenv("SPIND_SEED", "-1", 1);
+  EXPECT_THAT(Mistake({}), HasSubstr("--seed: -1 is not"));
+  unsetenv("SPIND_SEED");
+  EXPECT_THAT(Mistake({"--audit-every", "4294967296"}), HasSubstr("--audit-every: 4294967296"));
+}
+
+TEST(ConfigTest, ASizeThatIsNoneIsToldWithAnExample) {
+  for (const char* bad : {"3foo", "foo", "-5", "1", "8TiB", "99999999999999999999GiB"}) {
+    EXPECT_THAT(Mistake({"--slab-bytes", bad}),
+                AllOf(HasSubstr(std::string("--slab-bytes: ") + bad), HasSubstr("such as 512MiB"),
+                      Not(HasSubstr("eib"))));
+  }
+}
+
+TEST(ConfigTest, BothSidesOfASwitchAreAMistake) {
+  EXPECT_THAT(Mistake({"--enabled", "--disabled"}), HasSubstr("--enabled excludes --disabled"));
+  EXPECT_THAT(Mistake({"--disabled", "--enabled"}), HasSubstr("--enabled excludes --disabled"));
+  EXPECT_FALSE(Read({"--disabled", "--disabled"}).config->policy.enabled);
+  EXPECT_TRUE(Read({"--enabled", "--enabled=1"}).config->policy.enabled);
+}
+
+TEST(ConfigTest, ASwitchWinsOverItsOtherSideInTheEnvironmentAndTheFile) {
+  TempFolder folder;
+  std::ofstream(folder.File("c.toml")) << "enabled = true\n";
+  setenv("SPIND_ENABLED", "true", 1);
+  const Config config = *Read({"--config", folder.File("c.toml"), "--disabled"}).config;
+  EXPECT_THAT(Mistake({"--disabled", "--enabled"}), HasSubstr("--enabled excludes --disabled"));
+  unsetenv("SPIND_ENABLED");
+  EXPECT_FALSE(config.policy.enabled);
+}
+
 TEST(ConfigTest, AnUnknownKeyInTheFileIsAMistake) {
   TempFolder folder;
   std::ofstream(folder.File("c.toml")) << "sparsety = 0.1\n";
-  EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}), HasSubstr("sparsety"));
+  EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}),
+              HasSubstr("--config: sparsety is no setting"));
   EXPECT_THAT(Mistake({"--config", folder.File("missing.toml")}), HasSubstr("missing.toml"));
+}
+
+TEST(ConfigTest, WhatIsNoTomlOfOursIsExplained) {
+  TempFolder folder;
+  for (const auto& [text, said] : {std::pair("bogus\n", "--config: bogus is no setting"),
+                                   std::pair("[policy]\nsparsity = 0.1\n", "--config: [policy]")}) {
+    std::ofstream(folder.File("c.toml")) << text;
+    EXPECT_THAT(Mistake({"--config", folder.File("c.toml")}),
+                AllOf(HasSubstr(said), Not(HasSubstr("INI"))));
+  }
+}
+
+TEST(ConfigTest, AVariableThatIsNoSettingIsAWarningAndNoMistake) {
+  setenv("SPIND_SPARSTY", "0.2", 1);
+  setenv("SPIND_CONFIG", "", 1);
+  setenv("SPIND_WAIT_LIMIT_MS", "10", 1);
+  const ConfigOrExit read = Read({});
+  unsetenv("SPIND_SPARSTY");
+  unsetenv("SPIND_CONFIG");
+  unsetenv("SPIND_WAIT_LIMIT_MS");
+  EXPECT_EQ(read.config->policy.sparsity, 0.4);
+  EXPECT_THAT(read.warnings, ElementsAre(HasSubstr("SPIND_SPARSTY")));
+  EXPECT_THAT(Read({}).warnings, IsEmpty());
 }
 
 TEST(ConfigTest, HelpAndVersionAreNoMistakes) {

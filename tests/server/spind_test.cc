@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/server/temp_folder.h"
 
 namespace spin::server {
@@ -64,10 +65,15 @@ TEST_F(SpindTest, ATakenAdminPortIsExplained) {
 
 TEST_F(SpindTest, ABadAdminAddressIsExplained) {
   Config config = SmallConfig();
-  for (const char* bad : {"nonsense", "127.0.0.1:99999", ""}) {
+  for (const char* bad : {"nonsense", "0.0.0.0", "nonsense:port", "127.0.0.1:99999", "127.0.0.1:-1",
+                          "127.0.0.1:", "127.0.0.1:0s", "127.0.0.1: 0", ":0", "9464", "::1:0",
+                          "[::1:0", "[]:0", "127.0.0.1:0,127.0.0.1:0", "[::1]:0,[::1]:0", ""}) {
     config.admin_address = bad;
-    EXPECT_THAT(StartError(config), HasSubstr("--admin-address")) << bad;
+    EXPECT_THAT(StartError(config),
+                HasSubstr(absl::StrCat("--admin-address: \"", bad, "\" is not HOST:PORT")));
   }
+  config.admin_address = "256.1.1.1:0";
+  EXPECT_THAT(StartError(config), HasSubstr("choose an address of this machine"));
 }
 
 TEST_F(SpindTest, AnUnknownDeviceIsExplained) {

@@ -37,10 +37,10 @@ namespace spin {
 enum class Reason {
   kNone = 0,   // a prediction was used
   kCold,       // no history yet: the first step of a request, or the first after a gap
-  kNoSidecar,  // spind is unreachable, restarting or refusing
+  kNoSidecar,  // spind is unreachable, restarting or refusing other than for want of room
   kDeadline,   // spind did not answer in time
   kEpoch,      // spind restarted since the request was opened
-  kCapacity,   // the request has no state, or too little for its context
+  kCapacity,   // no room for the session; the request has no state, or too little for its context
   kStale,      // the list found was not made for this step
   kPosition,   // the position went backward or jumped
   kInvalid,    // bad input, or a list that failed validation
