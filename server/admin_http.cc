@@ -91,6 +91,12 @@ absl::StatusOr<std::unique_ptr<AdminHttp>> AdminHttp::Start(const std::string& a
         absl::StrCat("--admin-address: \"", address,
                      "\" is not HOST:PORT with a port of 0 to 65535, such as 127.0.0.1:9464"));
   }
+  if (absl::StartsWith(address, "[") && mg_check_feature(MG_FEATURES_IPV6) == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--admin-address: ", address,
+                     " is of IPv6, which this machine's civetweb library was built without (as "
+                     "Debian's is); take an address of IPv4"));
+  }
   std::unique_ptr<AdminHttp> http(new AdminHttp);
   // Threads and timeout bound how many connections that say nothing keep a probe waiting, and how
   // long.

@@ -13,6 +13,7 @@
 namespace spin::server {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class SpindTest : public ::testing::Test {
@@ -74,6 +75,17 @@ TEST_F(SpindTest, ABadAdminAddressIsExplained) {
   }
   config.admin_address = "256.1.1.1:0";
   EXPECT_THAT(StartError(config), HasSubstr("choose an address of this machine"));
+}
+
+// Whether there is IPv6 depends on how the library was built.
+TEST_F(SpindTest, AnAdminAddressOfIPv6IsServedOrExplained) {
+  Config config = SmallConfig();
+  config.admin_address = "[::1]:0";
+  const auto spind = Spind::Start(config);
+  if (!spind.ok()) {
+    EXPECT_THAT(std::string(spind.status().message()),
+                AnyOf(HasSubstr("is of IPv6"), HasSubstr("choose an address of this machine")));
+  }
 }
 
 TEST_F(SpindTest, AnUnknownDeviceIsExplained) {
