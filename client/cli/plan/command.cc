@@ -83,10 +83,15 @@ absl::StatusOr<dataplane::SessionShape> ShapeOf(const PlanFlags& flags) {
 // Up to the next whole MiB, as a flag's value.
 std::string FlagValue(uint64_t bytes) { return absl::StrCat((bytes + (1 << 20) - 1) >> 20, "MiB"); }
 
+const char* StateName(const dataplane::SessionShape& shape) {
+  return shape.geometry.state == kernels::Dtype::kBF16 ? "bf16" : "f32";
+}
+
 std::string PlanJson(const dataplane::SessionShape& shape, const SlabPlan& plan) {
   return Dump({{"layers", shape.geometry.layers},
                {"max_slots", shape.max_slots},
                {"requests", shape.max_requests},
+               {"state_dtype", StateName(shape)},
                {"state_bytes", plan.state},
                {"list_bytes", plan.lists},
                {"staging_bytes", plan.staging},
@@ -109,11 +114,12 @@ std::string PlanText(const dataplane::SessionShape& shape, const SlabPlan& plan,
   add("records, spare pages", plan.other);
   table.AddRule();
   add("slab", plan.total());
+  // With the type of state, which else is the device's own: another takes twice as much, or half.
   return absl::StrFormat(
-      "%d layers, %d requests of %s slots, %s state\n\n%s\nspind --slab-bytes %s\n",
-      shape.geometry.layers, shape.max_requests, FormatCount(shape.max_slots),
-      shape.geometry.state == kernels::Dtype::kBF16 ? "bf16" : "f32", table.Render(paint),
-      FlagValue(plan.total()));
+      "%d layers, %d requests of %s slots, %s state\n\n%s\nspind --slab-bytes %s --state-dtype "
+      "%s\n",
+      shape.geometry.layers, shape.max_requests, FormatCount(shape.max_slots), StateName(shape),
+      table.Render(paint), FlagValue(plan.total()), StateName(shape));
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
@@ -159,7 +165,8 @@ void AddPlanCommand(CLI::App* app, Action* action) {
   command->add_option("--next-n", flags->next_n, "Verifier rows of a request: 1 + draft tokens")
       ->check(IntegerIn(1, kernels::kMaxNextN))
       ->type_name("N");
-  command->add_option("--state", flags->state, "Type of the moving averages")
+  command
+      ->add_option("--state", flags->state, "Type of the moving averages: --state-dtype of spind")
       ->check(OneOf(states))
       ->type_name(ChoiceName(states));
   command->add_option("--executor", flags->executor, "Who runs Spin's kernels")
