@@ -35,7 +35,7 @@ class ReportTest : public ::testing::Test {
     client_.rows_by_reason[static_cast<int>(Reason::kNone)] = 2;
   }
 
-  ReplayReport Report() const { return {flags_, trace_, played_, client_, std::nullopt}; }
+  ReplayReport Report() const { return {flags_, trace_, played_, client_, std::nullopt, {}}; }
 
   ReplayFlags flags_;
   trace::Trace trace_;

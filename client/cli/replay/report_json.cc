@@ -105,6 +105,8 @@ std::string ReportJson(const ReplayReport& report) {
   AddTimes(report.played, &object);
   object["scores_computed"] = total.kept_slots();
   object["scores_full"] = total.considered_slots();
+  object["nan_scores"] = report.scores.nan;
+  object["infinite_scores"] = report.scores.infinite;
   object["fallbacks"] = FallbacksJson(report.client);
   object["audits"] = AuditsJson(report);
   object["budgets"] = BudgetsJson(report);
