@@ -220,8 +220,13 @@ absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flag
   if (!played.ok()) return played.status();
   const absl::StatusOr<trace::ScoreCount> scores = CountAllScores(flags, traces);
   if (!scores.ok()) return scores.status();
-  ReplayReport report = {flags,        traces[0], *played, opened->session->stats(),
-                         std::nullopt, *scores};
+  ReplayReport report = {flags,
+                         traces[0],
+                         *played,
+                         opened->session->stats(),
+                         std::nullopt,
+                         *scores,
+                         options.device_uuid != kernels::kCpuUuid};
   absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
   if (counts.ok()) report.server = *counts;
   WarnOfDoubts(report);

@@ -38,6 +38,7 @@ struct ReplayReport {
   SessionStats client;
   std::optional<ServerCounts> server;  // unset if spind could not be asked any more
   trace::ScoreCount scores;            // of the traces, each counted once
+  bool on_gpu = false;                 // the engine; full scans are the host's, to check it
 
   QualityMeter Total() const;
   // Rows that kept all blocks out of doubt, except for the first of each request, which has no
