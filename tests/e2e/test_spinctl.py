@@ -21,7 +21,7 @@ POLICY_KEYS = {"sparsity", "layer_sparsity", "exploration", "decay", "seed", "au
                "enabled", "budget_mode", "target_miss", "min_sparsity", "max_sparsity"}
 TOP_KEYS = {"session_id", "model_name", "realized_sparsity", "target_sparsity", "blocks", "audits", "fallbacks", "steps",
             "steps_per_second", "predict_seconds", "observe_seconds", "open_requests", "state_bytes", "policy_epoch",
-            "layer_sparsity", "layer_miss", "budgets"}
+            "layer_sparsity", "layer_miss", "budgets", "enabled"}
 
 
 @pytest.fixture
@@ -125,6 +125,7 @@ class TestPolicy:
         whom = ["--all"] if "--session" in flags else ["--session", session["session_id"]]
         assert field in spinctl.refusal("policy", "set", *whom, *flags, "--socket", spind.socket)
         assert ask("policy", "get") == before
+        assert not ask("top", "--once")["sessions"][0]["enabled"]
 
 
 class TestTop:
