@@ -111,6 +111,17 @@ class TestPolicy:
         assert policies["m"]["audit_every"] == 7 and policies["m"]["sparsity"] == 0.4
 
     def test_switched_off_keeps_all_blocks_until_it_is_on_again(self, ask, engine):
+    def test_of_all_says_which_sessions_its_layers_do_not_fit(self, spinctl, spind, ask, engine, start_engine):
+        start_engine(spind, model_name="fits", layers=3).ready()
+        words = ("policy", "set", "--all", "--layer-sparsity", "0.1,0.2,0.3")
+        changed = ask(*words)
+        assert (changed["sessions_changed"], changed["sessions_with_mean"]) == (2, 1)
+        policies = {session["model_name"]: session["policy"] for session in ask("sessions")["sessions"]}
+        assert policies["m"]["sparsity"] == pytest.approx(0.2) and not policies["m"]["layer_sparsity"]
+        assert policies["fits"]["layer_sparsity"] == [0.1, 0.2, 0.3]
+        assert "\n1 of them with other than 3 layers: the mean" in spinctl(*words, "--socket", spind.socket).out
+        assert ask("policy", "set", "--all", "--sparsity", "0.5")["sessions_with_mean"] == 0
+
         ask("policy", "set", "--all", "--disable")
         eventually(lambda: kept_share(engine) == 1)
         ask("policy", "set", "--all", "--enable")

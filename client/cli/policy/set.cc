@@ -94,13 +94,20 @@ absl::Status PrintUpdated(const SetFlags& flags, const v1::UpdatePolicyResponse&
   if (flags.common.json) {
     return Print(Dump({{"policy", PolicyJson(response.policy())},
                        {"policy_epoch", response.policy_epoch()},
-                       {"sessions_changed", response.sessions_changed()}}));
+                       {"sessions_changed", response.sessions_changed()},
+                       {"sessions_with_mean", response.sessions_with_mean()}}));
   }
   Table table = PolicyTable();
   table.AddRow(PolicyRow(name, response.policy(), response.policy_epoch()));
   const uint32_t changed = response.sessions_changed();
-  return Print(absl::StrCat(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)), changed,
-                            changed == 1 ? " session" : " sessions", " changed\n"));
+  std::string text = absl::StrCat(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)), changed,
+                                  changed == 1 ? " session" : " sessions", " changed\n");
+  if (const uint32_t means = response.sessions_with_mean(); means > 0) {
+    absl::StrAppend(&text, means, " of them with other than ",
+                    response.policy().layer_sparsity_size(),
+                    " layers: the mean of the values for each layer\n");
+  }
+  return Print(text);
 }
 
 absl::Status RunSet(const SetFlags& flags) {
