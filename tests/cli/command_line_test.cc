@@ -55,6 +55,12 @@ TEST(CommandLineTest, EachBadValueNamesItsFlagAndWhatWasExpected) {
             "spinctl replay: --block: 48 is not one of: 16, 32, 64, 128");
   EXPECT_EQ(Refusal({"replay", "--layer-sparsity", "0.3,2"}),
             "spinctl replay: --layer-sparsity: 2 is not in [0, 1)");
+  EXPECT_EQ(Refusal({"replay", "--layer-sparsity", "0.1,,0.2"}),
+            "spinctl replay: --layer-sparsity: '' is not in [0, 1)");
+  EXPECT_EQ(Refusal({"policy", "set", "--layer-sparsity", "0.1,"}),
+            "spinctl policy set: --layer-sparsity: '' is not in [0, 1)");
+  EXPECT_EQ(Refusal({"eval", "f", "--topk", "1", "--sparsity", ",0.5"}),
+            "spinctl eval: --sparsity: '' is not in [0, 1)");
   EXPECT_EQ(Refusal({"replay", "--seed", "-1"}),
             "spinctl replay: --seed: -1 is not a whole number from 0 to 2^64 - 1");
   EXPECT_EQ(Refusal({"top", "--interval", "5ms"}),

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "absl/strings/str_join.h"
 #include "client/cli/policy/file_flag.h"
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/replay/replay_flags.h"
@@ -115,8 +114,6 @@ std::vector<GivenFlag> GivenFlags(const CLI::App& command) {
     const std::string name = option->get_name();
     if (option->get_items_expected_max() == 0) {
       given.push_back({name, std::nullopt});
-    } else if (option->get_delimiter() != '\0') {
-      given.push_back({name, absl::StrJoin(option->results(), ",")});
     } else {
       for (const std::string& value : option->results()) given.push_back({name, value});
     }
