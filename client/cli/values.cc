@@ -91,6 +91,10 @@ CLI::Validator Utf8() {
       "");
 }
 
+CLI::Validator Path() {
+  return Expect("a path", [](const std::string& text) { return !text.empty(); });
+}
+
 CLI::Validator EachOf(CLI::Validator item) {
   return CLI::Validator(
       [item = std::move(item)](const std::string& text) {

@@ -61,6 +61,7 @@ void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
               "--socket", flags->common.socket,
               "Use the spind at this socket; else replay starts one of its own. The policy is "
               "the one of this command either way")
+          ->check(Path())
           ->type_name("PATH");
   command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
       ->type_name("FILE")
