@@ -8,6 +8,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from eventually import eventually
@@ -201,6 +202,18 @@ class TestDoctor:
         assert self.outcomes(report)["slab"] == "skipped"
 
     def test_sees_memory_that_is_not_shared(self, spinctl, spind):
+    def test_of_a_spind_that_hangs_waits_once(self, spinctl, spind):
+        spind.signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        try:
+            report = json.loads(spinctl("doctor", "--socket", spind.socket, "--json").out)
+        finally:
+            spind.signal(signal.SIGCONT)
+        assert time.monotonic() - begin < 10  # one look at the socket, and one call of 5 s
+        outcomes = self.outcomes(report)
+        assert outcomes["health"] == "fail"
+        assert {outcomes[check] for check in ("version", "slab", "room", "admin port", "processes")} == {"skipped"}
+
         (slab,) = spind.slab_files()
         os.rename(spind.shm_dir / slab, spind.shm_dir / "elsewhere")
         done = spinctl("doctor", "--socket", spind.socket, "--json")
