@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "client/cli/command.h"
+#include "client/cli/flag_names.h"
 #include "client/cli/health.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/replay/gpu_engine.h"
@@ -103,7 +104,9 @@ absl::StatusOr<Opened> Open(const SessionOptions& options, int64_t slots) {
   if (!session.ok()) return session.status();
   if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
   Request request = (*session)->OpenRequest("replay", slots);
-  if (absl::Status status = request.status(); !status.ok()) return status;
+  // A spind of our own has room; another's is at fault, not the trace.
+  static constexpr FieldFlag kNames[] = {{"items[0].slots", "--socket"}};
+  if (absl::Status status = request.status(); !status.ok()) return WithFlagNames(status, kNames);
   return Opened{*std::move(session), std::move(request)};
 }
 
