@@ -12,11 +12,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "made_up_indexer.h"
 #include "spin/recorder.h"
@@ -37,6 +39,24 @@ constexpr char kUsage[] =
     "or steps without end, ten a second, for 0. With --allow-recording 'spinctl record' may ask "
     "it\n"
     "for traces.\n";
+
+struct Arguments {
+  std::string socket;  // empty: $SPIN_SOCKET
+  int steps = 8;       // 0: without end
+  bool allow_recording = false;
+};
+
+// Nothing if they are not as kUsage has them.
+std::optional<Arguments> ReadArguments(int argc, char** argv) {
+  Arguments arguments;
+  if (argc > 1) arguments.socket = argv[1];
+  const bool flag = absl::StartsWith(arguments.socket, "-");  // one that is not known
+  const bool number = argc <= 2 || absl::SimpleAtoi(argv[2], &arguments.steps);
+  arguments.allow_recording = argc == 4 && std::string_view(argv[3]) == "--allow-recording";
+  const bool rest = argc <= 3 || arguments.allow_recording;
+  if (flag || !number || arguments.steps < 0 || !rest) return std::nullopt;
+  return arguments;
+}
 
 // What the engine keeps of a request between steps.
 struct Sequence {
@@ -101,9 +121,14 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stdout);
     return 0;
   }
+  const std::optional<Arguments> arguments = ReadArguments(argc, argv);
+  if (!arguments.has_value()) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  const int steps = arguments->steps;
   spin::SessionOptions options;
-  if (argc > 1) options.socket = argv[1];
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 8;
+  options.socket = arguments->socket;
   options.model = {.name = "example",
                    .layers = kLayers,
                    .block_slots = kBlock,
@@ -112,7 +137,7 @@ int main(int argc, char** argv) {
                    .max_slots = kMaxSlots};
   options.max_requests = 8;
   options.client_name = "example_engine";
-  options.allow_recording = argc > 3 && std::string_view(argv[3]) == "--allow-recording";
+  options.allow_recording = arguments->allow_recording;
 
   auto created = spin::Session::Create(options);
   if (!created.ok()) {  // only bad options end up here

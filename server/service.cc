@@ -318,8 +318,14 @@ absl::Status SpinService::DoUpdatePolicy(const v1::UpdatePolicyRequest& request,
   if (!changed.ok()) return changed.status();
   *response->mutable_policy() = ToProto(changed->policy);
   response->set_policy_epoch(changed->epoch);
-  for (const auto& session : sessions) session->UpdatePolicy(request.policy());
+  const int values = request.policy().layer_sparsity_size();
+  uint32_t means = 0;
+  for (const auto& session : sessions) {
+    session->UpdatePolicy(request.policy());
+    means += values != 0 && values != session->layers();
+  }
   response->set_sessions_changed(static_cast<uint32_t>(sessions.size()));
+  response->set_sessions_with_mean(means);
   return absl::OkStatus();
 }
 

@@ -249,6 +249,7 @@ v1::SessionStats Session::Stats() {
   stats.set_state_bytes(state_bytes());
   stats.set_target_sparsity(in_force->policy.TargetSparsity());
   stats.set_policy_epoch(in_force->epoch);
+  stats.set_switched_off(!in_force->policy.enabled);
   for (int layer = 0; layer < layers(); ++layer) {
     stats.mutable_layers(layer)->set_target_sparsity(in_force->kernels.sparsity[layer]);
   }

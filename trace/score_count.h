@@ -17,6 +17,12 @@ struct ScoreCount {
   int64_t nan = 0;
   int64_t infinite = 0;
 
+  void Add(const ScoreCount& other) {
+    all += other.all;
+    nan += other.nan;
+    infinite += other.infinite;
+  }
+
   double BadShare() const {
     return all == 0 ? 0 : static_cast<double>(nan + infinite) / static_cast<double>(all);
   }

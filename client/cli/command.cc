@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "client/cli/help_formatter.h"
+#include "client/cli/values.h"
 
 namespace spin::cli {
 namespace {
@@ -37,6 +38,7 @@ void AddSocketFlag(CLI::App* command, CommonFlags* flags) {
   command
       ->add_option("--socket", flags->socket,
                    "Unix socket of spind ($SPIN_SOCKET, else /run/spin/spind.sock)")
+      ->check(Path())  // else an empty variable would silently mean the default
       ->type_name("PATH");
 }
 

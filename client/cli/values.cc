@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/json.h"
 
 namespace spin::cli {
@@ -86,6 +87,21 @@ CLI::Validator Utf8() {
         const bool valid = json.dump(-1, ' ', false, Json::error_handler_t::ignore) ==
                            json.dump(-1, ' ', false, Json::error_handler_t::replace);
         return valid ? std::string() : absl::StrCat(absl::CHexEscape(text), " is not UTF-8");
+      },
+      "");
+}
+
+CLI::Validator Path() {
+  return Expect("a path", [](const std::string& text) { return !text.empty(); });
+}
+
+CLI::Validator EachOf(CLI::Validator item) {
+  return CLI::Validator(
+      [item = std::move(item)](const std::string& text) {
+        for (const absl::string_view part : absl::StrSplit(text, ',')) {
+          if (std::string refusal = item(std::string(part)); !refusal.empty()) return refusal;
+        }
+        return std::string();
       },
       "");
 }

@@ -22,6 +22,8 @@ CLI::Validator Unsigned64();                                           // 0 to 2
 CLI::Validator OneOf(std::vector<std::string> choices);                // exactly as written
 CLI::Validator DurationIn(absl::Duration least, absl::Duration most);  // "500ms", "1s"
 CLI::Validator Utf8();                                                 // what the wire can carry
+CLI::Validator Path();                                                 // not empty
+CLI::Validator EachOf(CLI::Validator item);                            // "a,b,...", none empty
 
 // "inline|sidecar" for OneOf({"inline", "sidecar"}): shown in --help, and what completion offers.
 std::string ChoiceName(const std::vector<std::string>& choices);

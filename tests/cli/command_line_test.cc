@@ -55,8 +55,20 @@ TEST(CommandLineTest, EachBadValueNamesItsFlagAndWhatWasExpected) {
             "spinctl replay: --block: 48 is not one of: 16, 32, 64, 128");
   EXPECT_EQ(Refusal({"replay", "--layer-sparsity", "0.3,2"}),
             "spinctl replay: --layer-sparsity: 2 is not in [0, 1)");
+  EXPECT_EQ(Refusal({"replay", "--layer-sparsity", "0.1,,0.2"}),
+            "spinctl replay: --layer-sparsity: '' is not in [0, 1)");
+  EXPECT_EQ(Refusal({"policy", "set", "--layer-sparsity", "0.1,"}),
+            "spinctl policy set: --layer-sparsity: '' is not in [0, 1)");
+  EXPECT_EQ(Refusal({"eval", "f", "--topk", "1", "--sparsity", ",0.5"}),
+            "spinctl eval: --sparsity: '' is not in [0, 1)");
   EXPECT_EQ(Refusal({"replay", "--seed", "-1"}),
             "spinctl replay: --seed: -1 is not a whole number from 0 to 2^64 - 1");
+  EXPECT_EQ(Refusal({"plan", "--context", "-1"}),
+            "spinctl plan: --context: -1 is not a whole number from 1 to 268435456");
+  EXPECT_EQ(Refusal({"plan", "--context", "0"}),
+            "spinctl plan: --context: 0 is not a whole number from 1 to 268435456");
+  EXPECT_EQ(Refusal({"status", "--socket", ""}), "spinctl status: --socket: '' is not a path");
+  EXPECT_EQ(Refusal({"replay", "--socket", ""}), "spinctl replay: --socket: '' is not a path");
   EXPECT_EQ(Refusal({"top", "--interval", "5ms"}),
             "spinctl top: --interval: 5ms is not a duration from 100ms to 1h, such as 500ms or 2s");
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/terminal/color.h"
@@ -101,6 +102,17 @@ TEST(RenderTest, FitsTheTerminal) {
   }
 }
 
+TEST(RenderTest, ASwitchedOffSessionIsSaidToBeOff) {
+  v1::WatchStatsResponse look = Look(100, 10);
+  EXPECT_EQ(absl::StrJoin(RenderFrame(MakeFrame(look, nullptr), Terminal{}), "\n").find("off:"),
+            std::string::npos);
+  EXPECT_EQ(FrameJson(MakeFrame(look, nullptr))["sessions"][0]["enabled"], true);
+  look.mutable_sessions(0)->set_switched_off(true);
+  const std::string text = absl::StrJoin(RenderFrame(MakeFrame(look, nullptr), Terminal{}), "\n");
+  EXPECT_NE(text.find(", off: every list keeps all blocks"), std::string::npos) << text;
+  EXPECT_EQ(FrameJson(MakeFrame(look, nullptr))["sessions"][0]["enabled"], false);
+}
+
 constexpr char kReason[] =
     "expected miss 0.812 % at a total of 61.0 %, before 0.410 % at 40.0 %; a text as long as it "
     "gets";
@@ -109,7 +121,9 @@ TEST(RenderTest, WhyBudgetsAreWhatTheyAreIsNeverCut) {
   v1::WatchStatsResponse look = Look(100, 10);
   look.mutable_sessions(0)->mutable_budget()->set_reason(kReason);
   const Frame frame = MakeFrame(look, nullptr);
-  EXPECT_NE(absl::StrJoin(RenderFrame(frame, Terminal{}), "\n").find(kReason), std::string::npos);
+  EXPECT_NE(absl::StrJoin(RenderFrame(frame, Terminal{}), "\n")
+                .find(absl::StrCat("    reason  ", kReason)),
+            std::string::npos);
   Terminal narrow;
   narrow.tty = narrow.color = true;
   narrow.columns = 40;

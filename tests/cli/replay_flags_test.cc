@@ -90,6 +90,18 @@ TEST(ReplayFlagsTest, LearningNeedsAudits) {
   EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "");
 }
 
+TEST(ReplayFlagsTest, AFlagThatItsModeDoesNotKnowIsRefused) {
+  ReplayFlags flags = Flags();
+  flags.target_miss = 0.1;
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "") << "of a policy file, which may have it";
+  flags.given = {{"--target-miss", "0.1"}};
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)),
+            "--target-miss: is for --budget-mode target_miss, not for fixed");
+  flags.budget_mode = "target_miss";
+  flags.audit_every = 8;
+  EXPECT_EQ(Refusal(flags, Shape(4, 100, 8)), "");
+}
+
 TEST(ReplayFlagsTest, AFlagWinsOverThePolicyFile) {
   CLI::App command("replay");
   ReplayFlags flags = Flags();

@@ -31,11 +31,14 @@ class ReportTest : public ::testing::Test {
                  .found = 3});
     }
     played_.mean = {.spin = 1e-6, .score = 2e-6, .topk = 3e-6};
+    played_.mean_full = {.score = 4e-6, .topk = 5e-6};
     client_.rows_by_reason[static_cast<int>(Reason::kCold)] = 1;
     client_.rows_by_reason[static_cast<int>(Reason::kNone)] = 2;
   }
 
-  ReplayReport Report() const { return {flags_, trace_, played_, client_, std::nullopt}; }
+  ReplayReport Report() const {
+    return {flags_, trace_, played_, client_, std::nullopt, {}, false};
+  }
 
   ReplayFlags flags_;
   trace::Trace trace_;
@@ -54,6 +57,20 @@ TEST_F(ReportTest, JsonHasTheDocumentedNumbers) {
   EXPECT_EQ(json["scores_computed"], 768);
   EXPECT_EQ(json["layers"][1]["layer"], 12);
   EXPECT_DOUBLE_EQ(json["layers"][1]["miss_mean"], 0.25);
+}
+
+TEST_F(ReportTest, AStepIsHeldAgainstAFullScanWithItsTopK) {
+  ReplayReport report = Report();
+  Json json = Json::parse(ReportJson(report));
+  EXPECT_DOUBLE_EQ(json["full_us_per_step"], 9);
+  EXPECT_DOUBLE_EQ(json["full_score_us_per_step"], 4);
+  EXPECT_NE(ReportText(report, Terminal{})
+                .find("\nwithout Spin    9.0 us = scoring everything 4.0 us + top-K 5.0 us\n"),
+            std::string::npos);
+  report.on_gpu = true;  // there nobody has timed one
+  json = Json::parse(ReportJson(report));
+  EXPECT_TRUE(json["full_us_per_step"].is_null());
+  EXPECT_EQ(ReportText(report, Terminal{}).find("without Spin"), std::string::npos);
 }
 
 TEST_F(ReportTest, EveryFallbackReasonIsThereAndNothingElse) {

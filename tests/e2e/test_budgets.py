@@ -53,6 +53,9 @@ class TestPolicyFile:
         engine = start_engine(spind, sparsity=0.4)
         engine.ready()
         (session,) = spinctl.json("sessions", "--socket", spind.socket)["sessions"]
+        words = ("policy", "set", "--session", session["session_id"], "--socket", spind.socket, "--file")
+        unfit = policy_file(min_sparsity=0.99)  # the flag is not to blame
+        assert "set: policy.min_sparsity: 0.99 is more" in spinctl.refusal(*words, unfit, "--seed", 1)
         path = policy_file(sparsity=0.625, budget_mode="target_miss", target_miss=0.02, audit_every=64)
         done = spinctl.json("policy", "set", "--session", session["session_id"], "--file", path, "--socket", spind.socket)
         assert done["policy"]["sparsity"] == 0.625

@@ -126,3 +126,11 @@ def test_example_engine_runs_with_spind_and_without(spind, example_engine_binary
 
     assert "no_sidecar" in run_example(tmp_path / "nobody.sock")
     assert "rows with a prediction: 14, cold: 2" in run_example(spind.socket)
+
+
+@pytest.mark.parametrize("arguments", [["SOCK", "abc"], ["SOCK", "8x"], ["SOCK", "-5"], ["--steps", "8"],
+                                       ["SOCK", "8", "--allow-recordin"], ["SOCK", "8", "--allow-recording", "more"]],
+                         ids=" ".join)
+def test_example_engine_refuses_what_it_does_not_know(example_engine_binary, arguments):
+    done = subprocess.run([example_engine_binary, *arguments], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("Usage: example_engine")

@@ -158,6 +158,9 @@ def test_scores_that_are_no_numbers_are_counted(spinctl, small_trace, tmp_path):
     trace = done.json()["traces"]["few"]
     assert trace["nan_scores"] > 0 and trace["infinite_scores"] == 0
     assert f"{few}: {trace['nan_scores']:,} scores are NaN and 0 infinite, of " in done.err
+    done = spinctl("replay", "--trace", few, "--topk", 128, "--steps", 4, "--json")
+    assert done.json()["nan_scores"] == trace["nan_scores"] and done.json()["infinite_scores"] == 0
+    assert f"spinctl replay: warning: {few}: {trace['nan_scores']:,} scores are NaN and 0 infinite, of " in done.err
     done = spinctl("tune", few, "--topk", 128, "--target-sparsity", "0.5", "--json")
     assert done.json()["replayed"][0]["nan_scores"] > 0 and "warning" in done.err
     done = spinctl("tune", many, "--topk", 128, "--target-sparsity", "0.5")

@@ -60,6 +60,12 @@ def test_what_is_there_is_refused_before_a_request_comes(spinctl, spind, client,
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
+def test_names_the_flag_that_spind_refuses(spinctl, spind, client, engine, tmp_path):
+    (session,) = client.sessions()
+    said = spinctl.refusal("record", "--session", f"{session.session_id:x}", "--out", tmp_path / "noext", "--socket", spind.socket)
+    assert said.startswith("spinctl record: --out: must be absolute, end in .safetensors")
+
+
 @pytest.mark.parametrize("words, says", [
     (("--out", b"/tmp/\xff.safetensors"), "--out: /tmp/\\xff.safetensors is not UTF-8"),
     (("--out", "/tmp/x.safetensors", "--seed", -1), "--seed: -1 is not a whole number"),

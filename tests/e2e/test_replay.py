@@ -9,7 +9,8 @@ from expected import BUNDLED, SPARSITIES, TRACES
 EXECUTORS = ("inline", "sidecar")
 
 # What differs between two replays of one setting.
-TIMES = {"us_per_step", "spin_us_per_step", "score_us_per_step", "topk_us_per_step", "full_score_us_per_step"}
+TIMES = {"us_per_step", "spin_us_per_step", "score_us_per_step", "topk_us_per_step", "full_us_per_step",
+         "full_score_us_per_step", "full_topk_us_per_step"}
 VOLATILE = TIMES | {"epoch", "executor"}
 
 
@@ -113,6 +114,9 @@ def test_json_has_every_documented_number(replay, small_trace):
     assert result["steps"] == 16
     assert result["us_per_step"] == pytest.approx(
         result["spin_us_per_step"] + result["score_us_per_step"] + result["topk_us_per_step"])
+    assert result["full_us_per_step"] == pytest.approx(
+        result["full_score_us_per_step"] + result["full_topk_us_per_step"])
+    assert min(result[time] for time in TIMES) > 0
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)

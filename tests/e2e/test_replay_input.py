@@ -113,6 +113,11 @@ class TestFlags:
         said = spinctl.refusal("replay", *[word for pair in flags.items() for word in pair])
         assert said.startswith(f"spinctl replay: {flag}: ")
 
+    def test_name_the_spind_that_has_no_room(self, spinctl, small_trace, start_spind):
+        spind = start_spind(slab_bytes="128KiB")
+        done = spinctl("replay", "--trace", small_trace, "--topk", 128, "--socket", spind.socket)
+        assert done.code == 1 and "spinctl replay: --socket: no room in the slab for 8192 slots" in done.err
+
     def test_that_are_required_are_asked_for(self, spinctl, small_trace):
         assert "--trace is required" in spinctl.refusal("replay")
         assert "--topk is required" in spinctl.refusal("replay", "--trace", small_trace)

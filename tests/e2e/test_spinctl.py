@@ -8,6 +8,7 @@ import pty
 import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from eventually import eventually
@@ -21,7 +22,7 @@ POLICY_KEYS = {"sparsity", "layer_sparsity", "exploration", "decay", "seed", "au
                "enabled", "budget_mode", "target_miss", "min_sparsity", "max_sparsity"}
 TOP_KEYS = {"session_id", "model_name", "realized_sparsity", "target_sparsity", "blocks", "audits", "fallbacks", "steps",
             "steps_per_second", "predict_seconds", "observe_seconds", "open_requests", "state_bytes", "policy_epoch",
-            "layer_sparsity", "layer_miss", "budgets"}
+            "layer_sparsity", "layer_miss", "budgets", "enabled"}
 
 
 @pytest.fixture
@@ -110,15 +111,28 @@ class TestPolicy:
         policies = {session["model_name"]: session["policy"] for session in ask("sessions")["sessions"]}
         assert policies["m"]["audit_every"] == 7 and policies["m"]["sparsity"] == 0.4
 
+    def test_of_all_says_which_sessions_its_layers_do_not_fit(self, spinctl, spind, ask, engine, start_engine):
+        start_engine(spind, model_name="fits", layers=3).ready()
+        words = ("policy", "set", "--all", "--layer-sparsity", "0.1,0.2,0.3")
+        changed = ask(*words)
+        assert (changed["sessions_changed"], changed["sessions_with_mean"]) == (2, 1)
+        policies = {session["model_name"]: session["policy"] for session in ask("sessions")["sessions"]}
+        assert policies["m"]["sparsity"] == pytest.approx(0.2) and not policies["m"]["layer_sparsity"]
+        assert policies["fits"]["layer_sparsity"] == [0.1, 0.2, 0.3]
+        assert "\n1 of them with other than 3 layers: the mean" in spinctl(*words, "--socket", spind.socket).out
+        assert ask("policy", "set", "--all", "--sparsity", "0.5")["sessions_with_mean"] == 0
+
     def test_switched_off_keeps_all_blocks_until_it_is_on_again(self, ask, engine):
         ask("policy", "set", "--all", "--disable")
         eventually(lambda: kept_share(engine) == 1)
+        assert not ask("top", "--once")["sessions"][0]["enabled"]
         ask("policy", "set", "--all", "--enable")
         eventually(lambda: kept_share(engine) == pytest.approx(0.6, abs=0.02))
 
     @pytest.mark.parametrize("flags, field", [
         (["--sparsity", "nan"], "--sparsity"), (["--sparsity", "1.5"], "--sparsity"), ([], "nothing to change"),
-        (["--layer-sparsity", "0.1,0.2,0.3"], "layer_sparsity"), (["--session", "0", "--sparsity", "0.1"], "--session")])
+        (["--layer-sparsity", "0.1,0.2,0.3"], "set: --layer-sparsity: has 3 values"),
+        (["--target-miss", "0"], "set: --target-miss: 0 is not in (0, 1)"), (["--session", "0", "--sparsity", "0.1"], "--session")])
     def test_that_is_bad_is_refused_and_nothing_changes(self, spinctl, spind, ask, engine, flags, field):
         before = ask("policy", "get")
         (session,) = ask("sessions")["sessions"]
@@ -187,6 +201,18 @@ class TestDoctor:
         (failed,) = [check for check in report["checks"] if check["outcome"] == "fail"]
         assert failed["check"] == "listener" and failed["advice"]
         assert self.outcomes(report)["slab"] == "skipped"
+
+    def test_of_a_spind_that_hangs_waits_once(self, spinctl, spind):
+        spind.signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        try:
+            report = json.loads(spinctl("doctor", "--socket", spind.socket, "--json").out)
+        finally:
+            spind.signal(signal.SIGCONT)
+        assert time.monotonic() - begin < 10  # one look at the socket, and one call of 5 s
+        outcomes = self.outcomes(report)
+        assert outcomes["health"] == "fail"
+        assert {outcomes[check] for check in ("version", "slab", "room", "admin port", "processes")} == {"skipped"}
 
     def test_sees_memory_that_is_not_shared(self, spinctl, spind):
         (slab,) = spind.slab_files()

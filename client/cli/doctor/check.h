@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,15 @@ struct Check {
 // From the path to a process that listens there and lets us in.
 std::vector<Check> CheckSocket(const std::string& path);
 
+struct ServerChecks {
+  std::vector<Check> checks;
+  std::optional<v1::ServerInfo> server;  // unset if it did not tell
+};
+
 // From the health service to a slab that can be mapped. `reachable`: whether CheckSocket found
-// nothing that makes these pointless.
-std::vector<Check> CheckServer(const std::string& path, bool reachable);
+// nothing that makes these pointless. After one call without an answer no other is tried: each
+// could take as long.
+ServerChecks CheckServer(const std::string& path, bool reachable);
 
 // The machine: shared memory, GPU, MPS. `server` may be null.
 std::vector<Check> CheckHost(const v1::ServerInfo* server);

@@ -65,13 +65,8 @@ bool AnyFailed(const std::vector<Check>& checks) {
 
 std::vector<Check> RunChecks(const std::string& path) {
   std::vector<Check> checks = CheckSocket(path);
-  const bool reachable = !AnyFailed(checks);
-  absl::StatusOr<v1::ListSessionsResponse> list = absl::UnavailableError("not asked");
-  if (reachable) {
-    list = Connection(path).Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
-  }
-  for (const auto& more :
-       {CheckServer(path, reachable), CheckHost(list.ok() ? &list->server() : nullptr)}) {
+  const auto [server_checks, server] = CheckServer(path, !AnyFailed(checks));
+  for (const auto& more : {server_checks, CheckHost(server.has_value() ? &*server : nullptr)}) {
     checks.insert(checks.end(), more.begin(), more.end());
   }
   return checks;

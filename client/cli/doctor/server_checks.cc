@@ -89,27 +89,28 @@ Check Skipped(const std::string& name) {
 
 }  // namespace
 
-std::vector<Check> CheckServer(const std::string& path, bool reachable) {
-  std::vector<Check> checks;
-  if (!reachable) {
-    for (const char* name : {"health", "version", "slab", "room", "admin port"}) {
+ServerChecks CheckServer(const std::string& path, bool reachable) {
+  const Connection connection(path);
+  ServerChecks out = {{reachable ? HealthCheck(connection) : Skipped("health")}, std::nullopt};
+  std::vector<Check>& checks = out.checks;
+  if (checks.back().outcome != Outcome::kOk) {
+    for (const char* name : {"version", "slab", "room", "admin port"}) {
       checks.push_back(Skipped(name));
     }
-    return checks;
+    return out;
   }
-  const Connection connection(path);
-  checks.push_back(HealthCheck(connection));
   const auto list =
       connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
   if (!list.ok()) {
     checks.push_back(Failed("control plane", list.status(), "look at the log of spind"));
-    return checks;
+    return out;
   }
-  checks.push_back(VersionCheck(list->server()));
+  out.server = list->server();
+  checks.push_back(VersionCheck(*out.server));
   checks.push_back(SlabCheck(path));
-  checks.push_back(RoomCheck(list->server()));
-  checks.push_back(AdminCheck(list->server()));
-  return checks;
+  checks.push_back(RoomCheck(*out.server));
+  checks.push_back(AdminCheck(*out.server));
+  return out;
 }
 
 }  // namespace spin::cli

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/cli/list_flag.h"
 #include "client/cli/policy/file_flag.h"
 #include "client/cli/values.h"
 #include "kernels/geometry.h"
@@ -40,18 +41,11 @@ void AddTraceFlags(CLI::App* command, EvalFlags* flags) {
 
 void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
   prediction::EvaluationOptions& options = flags->options;
-  command->add_option("--sparsity", options.sparsities, "Target sparsities, between commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(ShareBelowOne())
-      ->capture_default_str()
+  AddListFlag(command, "--sparsity", &options.sparsities, "Target sparsities, between commas",
+              ShareBelowOne())
       ->type_name("RHO,...");
-  command
-      ->add_option("--layer-sparsity", options.layer_sparsity,
-                   "A sparsity for each layer: one more setting")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(ShareBelowOne())
+  AddListFlag(command, "--layer-sparsity", &options.layer_sparsity,
+              "A sparsity for each layer: one more setting", ShareBelowOne())
       ->type_name("RHO,...");
   AddPolicyFileFlag(command, "--policy", &flags->policy)
       ->description("Policy file whose sparsity, or that of each layer, is one more setting")
@@ -83,15 +77,10 @@ void AddSettingFlags(CLI::App* command, EvalFlags* flags) {
 void AddEvalFlags(CLI::App* command, EvalFlags* flags) {
   AddTraceFlags(command, flags);
   AddSettingFlags(command, flags);
-  command
-      ->add_option("--study", flags->studies,
-                   absl::StrCat("What to measure beside the predictors: ",
-                                absl::StrJoin(kStudies, ", "), "; budgets is the recommendation"))
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(OneOf(kStudies))
-      ->capture_default_str()
-      ->allow_extra_args(false)
+  AddListFlag(command, "--study", &flags->studies,
+              absl::StrCat("What to measure beside the predictors: ", absl::StrJoin(kStudies, ", "),
+                           "; budgets is the recommendation"),
+              OneOf(kStudies))
       ->type_name("NAME,...");
   command->add_option("--threads", flags->threads, "Threads that work (one for each core)")
       ->check(IntegerIn(1, 1024))

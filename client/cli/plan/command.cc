@@ -40,7 +40,7 @@ struct PlanFlags {
   int topk = 0;
   int tokens_per_slot = 0;
   int block = 64;
-  uint64_t context = 0;  // tokens
+  int64_t context = 0;  // tokens
   int requests = 0;
   int next_n = 1;
   std::string state = "bf16";
@@ -64,15 +64,15 @@ absl::StatusOr<dataplane::SessionShape> ShapeOf(const PlanFlags& flags) {
   if (model.tokens_per_slot == 0) return Invalid("--tokens-per-slot", "give it, or a --model");
   if (flags.context == 0) return Invalid("--context", "is required: the longest one, in tokens");
   if (flags.requests == 0) return Invalid("--requests", "is required: how many at once");
-  const uint64_t slots = (flags.context + model.tokens_per_slot - 1) / model.tokens_per_slot;
-  if (slots > static_cast<uint64_t>(kernels::kMaxSlots)) {
+  const int64_t slots = (flags.context + model.tokens_per_slot - 1) / model.tokens_per_slot;
+  if (slots > kernels::kMaxSlots) {
     return Invalid("--context",
                    absl::StrCat(slots, " slots are more than Spin takes, ", kernels::kMaxSlots));
   }
   dataplane::SessionShape shape = {};
   shape.geometry = {model.layers, model.block, model.topk, model.tokens_per_slot,
                     flags.state == "bf16" ? kernels::Dtype::kBF16 : kernels::Dtype::kF32};
-  shape.max_slots = static_cast<int64_t>(slots);
+  shape.max_slots = slots;
   shape.max_requests = flags.requests;
   shape.max_next_n = flags.next_n;
   shape.scores = kernels::Dtype::kF32;
@@ -83,10 +83,15 @@ absl::StatusOr<dataplane::SessionShape> ShapeOf(const PlanFlags& flags) {
 // Up to the next whole MiB, as a flag's value.
 std::string FlagValue(uint64_t bytes) { return absl::StrCat((bytes + (1 << 20) - 1) >> 20, "MiB"); }
 
+const char* StateName(const dataplane::SessionShape& shape) {
+  return shape.geometry.state == kernels::Dtype::kBF16 ? "bf16" : "f32";
+}
+
 std::string PlanJson(const dataplane::SessionShape& shape, const SlabPlan& plan) {
   return Dump({{"layers", shape.geometry.layers},
                {"max_slots", shape.max_slots},
                {"requests", shape.max_requests},
+               {"state_dtype", StateName(shape)},
                {"state_bytes", plan.state},
                {"list_bytes", plan.lists},
                {"staging_bytes", plan.staging},
@@ -109,11 +114,12 @@ std::string PlanText(const dataplane::SessionShape& shape, const SlabPlan& plan,
   add("records, spare pages", plan.other);
   table.AddRule();
   add("slab", plan.total());
+  // With the type of state, which else is the device's own: another takes twice as much, or half.
   return absl::StrFormat(
-      "%d layers, %d requests of %s slots, %s state\n\n%s\nspind --slab-bytes %s\n",
-      shape.geometry.layers, shape.max_requests, FormatCount(shape.max_slots),
-      shape.geometry.state == kernels::Dtype::kBF16 ? "bf16" : "f32", table.Render(paint),
-      FlagValue(plan.total()));
+      "%d layers, %d requests of %s slots, %s state\n\n%s\nspind --slab-bytes %s --state-dtype "
+      "%s\n",
+      shape.geometry.layers, shape.max_requests, FormatCount(shape.max_slots), StateName(shape),
+      table.Render(paint), FlagValue(plan.total()), StateName(shape));
 }
 
 absl::Status RunPlan(const PlanFlags& flags) {
@@ -151,7 +157,8 @@ void AddPlanCommand(CLI::App* app, Action* action) {
   command
       ->add_option("--context", flags->context, "Longest context in tokens, such as 131072 or 1M")
       ->transform(
-          CLI::AsNumberWithUnit(std::map<std::string, uint64_t>{{"K", 1 << 10}, {"M", 1 << 20}}))
+          CLI::AsNumberWithUnit(std::map<std::string, int64_t>{{"K", 1 << 10}, {"M", 1 << 20}}))
+      ->check(IntegerIn(1, kernels::kMaxSlots * kernels::kMaxTokensPerSlot))
       ->type_name("TOKENS");
   command->add_option("--requests", flags->requests, "Requests at once")
       ->check(IntegerIn(1, 512))
@@ -159,7 +166,8 @@ void AddPlanCommand(CLI::App* app, Action* action) {
   command->add_option("--next-n", flags->next_n, "Verifier rows of a request: 1 + draft tokens")
       ->check(IntegerIn(1, kernels::kMaxNextN))
       ->type_name("N");
-  command->add_option("--state", flags->state, "Type of the moving averages")
+  command
+      ->add_option("--state", flags->state, "Type of the moving averages: --state-dtype of spind")
       ->check(OneOf(states))
       ->type_name(ChoiceName(states));
   command->add_option("--executor", flags->executor, "Who runs Spin's kernels")

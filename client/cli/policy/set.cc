@@ -14,6 +14,7 @@
 #include "client/cli/connection.h"
 #include "client/cli/describe.h"
 #include "client/cli/find_session.h"
+#include "client/cli/flag_names.h"
 #include "client/cli/ids.h"
 #include "client/cli/json.h"
 #include "client/cli/policy/command.h"
@@ -40,6 +41,14 @@ Examples:
   spinctl policy set --all --budget-mode target_miss --target-miss 0.01
   spinctl policy set --all --disable               keep all blocks: as if Spin were not there)";
 
+constexpr FieldFlag kFieldFlags[] = {
+    {"policy.sparsity", "--sparsity"},         {"policy.layer_sparsity", "--layer-sparsity"},
+    {"policy.exploration", "--exploration"},   {"policy.decay", "--alpha"},
+    {"policy.audit_every", "--audit-every"},   {"policy.budget_mode", "--budget-mode"},
+    {"policy.target_miss", "--target-miss"},   {"policy.min_sparsity", "--min-sparsity"},
+    {"policy.max_sparsity", "--max-sparsity"},
+};
+
 struct SetFlags {
   CommonFlags common;
   std::string session;
@@ -53,6 +62,7 @@ struct SetFlags {
   std::optional<uint64_t> seed;
   std::string pin_first_block;  // "true", "false" or not given
   bool enable = false, disable = false;
+  std::vector<FieldFlag> names;  // of the fields that are not the file's
 };
 
 v1::UpdatePolicyRequest RequestFor(const SetFlags& flags) {
@@ -94,13 +104,20 @@ absl::Status PrintUpdated(const SetFlags& flags, const v1::UpdatePolicyResponse&
   if (flags.common.json) {
     return Print(Dump({{"policy", PolicyJson(response.policy())},
                        {"policy_epoch", response.policy_epoch()},
-                       {"sessions_changed", response.sessions_changed()}}));
+                       {"sessions_changed", response.sessions_changed()},
+                       {"sessions_with_mean", response.sessions_with_mean()}}));
   }
   Table table = PolicyTable();
   table.AddRow(PolicyRow(name, response.policy(), response.policy_epoch()));
   const uint32_t changed = response.sessions_changed();
-  return Print(absl::StrCat(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)), changed,
-                            changed == 1 ? " session" : " sessions", " changed\n"));
+  std::string text = absl::StrCat(table.Render(Paint(DetectTerminal(STDOUT_FILENO).color)), changed,
+                                  changed == 1 ? " session" : " sessions", " changed\n");
+  if (const uint32_t means = response.sessions_with_mean(); means > 0) {
+    absl::StrAppend(&text, means, " of them with other than ",
+                    response.policy().layer_sparsity_size(),
+                    " layers: the mean of the values for each layer\n");
+  }
+  return Print(text);
 }
 
 absl::Status RunSet(const SetFlags& flags) {
@@ -113,7 +130,7 @@ absl::Status RunSet(const SetFlags& flags) {
     request.set_session_id(session->session_id());
   }
   const auto response = connection.Call(&v1::SpinService::Stub::UpdatePolicy, request);
-  if (!response.ok()) return response.status();
+  if (!response.ok()) return WithFlagNames(response.status(), flags.names);
   return PrintUpdated(flags, *response, flags.all ? "(default)" : FormatId(request.session_id()));
 }
 
@@ -139,7 +156,13 @@ void AddPolicySetCommand(CLI::App* policy, Action* action) {
   AddSwitches(command, flags.get());
   AddSocketFlag(command, &flags->common);
   AddJsonFlag(command, &flags->common);
-  command->callback([=] { *action = [flags] { return RunSet(*flags); }; });
+  command->callback([=] {
+    for (const FieldFlag& name : kFieldFlags) {
+      const bool given = command->count(std::string(name.flag)) > 0;
+      if (given || command->count("--file") == 0) flags->names.push_back(name);
+    }
+    *action = [flags] { return RunSet(*flags); };
+  });
 }
 
 }  // namespace spin::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "client/cli/list_flag.h"
 #include "client/cli/values.h"
 
 namespace spin::cli {
@@ -16,10 +17,8 @@ void AddPolicyValueFlags(CLI::App* command, Flags* flags) {
   command->add_option("--sparsity", flags->sparsity, "Share of blocks to skip, in [0, 1)")
       ->check(ShareBelowOne())
       ->type_name("SHARE");
-  command->add_option("--layer-sparsity", flags->layer_sparsity, "The same, for each layer in turn")
-      ->check(ShareBelowOne())
-      ->delimiter(',')
-      ->allow_extra_args(false)
+  AddListFlag(command, "--layer-sparsity", &flags->layer_sparsity,
+              "The same, for each layer in turn", ShareBelowOne())
       ->type_name("A,B,...");
   command->add_option("--exploration", flags->exploration, "Share of kept blocks drawn at random")
       ->check(Share())

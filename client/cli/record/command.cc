@@ -18,6 +18,7 @@
 #include "client/cli/command.h"
 #include "client/cli/connection.h"
 #include "client/cli/find_session.h"
+#include "client/cli/flag_names.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/json.h"
 #include "client/cli/socket_probe.h"
@@ -52,6 +53,15 @@ Examples:
   spinctl record --session 3f9a --out /var/tmp/chat.safetensors --steps 512 --max-time 5m
   spinctl record --session 3f9a --out /var/tmp/chat.safetensors --sample 100 --requests 8 \
       --max-bytes 8GiB --max-time 1h)";
+
+constexpr FieldFlag kFieldFlags[] = {
+    {"options.path", "--out"},
+    {"options.max_steps", "--steps"},
+    {"options.max_bytes", "--max-bytes"},
+    {"options.max_time", "--max-time"},
+    {"options.sample_every", "--sample"},
+    {"options.max_requests", "--requests"},
+};
 
 struct RecordFlags {
   CommonFlags common;
@@ -228,7 +238,7 @@ absl::Status RunRecord(const RecordFlags& flags) {
   request.set_session_id(session->session_id());
   *request.mutable_options() = *options;
   const auto started = connection.Call(&v1::SpinService::Stub::StartRecording, request);
-  if (!started.ok()) return started.status();
+  if (!started.ok()) return WithFlagNames(started.status(), kFieldFlags);
   Watched watched(connection, session->session_id(), started->recording_id(), *options, max_time);
   const auto recorded = watched.UntilItEnds();
   if (!recorded.ok()) return recorded.status();

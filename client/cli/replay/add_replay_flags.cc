@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include "absl/strings/str_join.h"
 #include "client/cli/policy/file_flag.h"
 #include "client/cli/policy/value_flags.h"
 #include "client/cli/replay/replay_flags.h"
@@ -62,6 +61,7 @@ void AddSpindFlags(CLI::App* command, ReplayFlags* flags) {
               "--socket", flags->common.socket,
               "Use the spind at this socket; else replay starts one of its own. The policy is "
               "the one of this command either way")
+          ->check(Path())
           ->type_name("PATH");
   command->add_option("--spind", flags->spind, "Program to start (else the spind beside spinctl)")
       ->type_name("FILE")
@@ -115,8 +115,6 @@ std::vector<GivenFlag> GivenFlags(const CLI::App& command) {
     const std::string name = option->get_name();
     if (option->get_items_expected_max() == 0) {
       given.push_back({name, std::nullopt});
-    } else if (option->get_delimiter() != '\0') {
-      given.push_back({name, absl::StrJoin(option->results(), ",")});
     } else {
       for (const std::string& value : option->results()) given.push_back({name, value});
     }

@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "client/cli/command.h"
+#include "client/cli/flag_names.h"
 #include "client/cli/health.h"
 #include "client/cli/interrupt.h"
 #include "client/cli/replay/gpu_engine.h"
@@ -23,6 +24,7 @@
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/replay/report.h"
 #include "client/cli/replay/server_counts.h"
+#include "client/cli/score_check.h"
 #include "client/cli/spawn/spawned_spind.h"
 #include "client/cli/terminal/progress.h"
 #include "trace/scorer.h"
@@ -102,7 +104,9 @@ absl::StatusOr<Opened> Open(const SessionOptions& options, int64_t slots) {
   if (!session.ok()) return session.status();
   if (absl::Status status = WaitUntilReady(session->get()); !status.ok()) return status;
   Request request = (*session)->OpenRequest("replay", slots);
-  if (absl::Status status = request.status(); !status.ok()) return status;
+  // A spind of our own has room; another's is at fault, not the trace.
+  static constexpr FieldFlag kNames[] = {{"items[0].slots", "--socket"}};
+  if (absl::Status status = request.status(); !status.ok()) return WithFlagNames(status, kNames);
   return Opened{*std::move(session), std::move(request)};
 }
 
@@ -166,6 +170,20 @@ void WarnOfDoubts(const ReplayReport& report) {
   }
 }
 
+// Of all traces together; what the engine and the full scan both make of such scores agrees, so
+// that the numbers alone look well.
+absl::StatusOr<trace::ScoreCount> CountAllScores(const ReplayFlags& flags,
+                                                 absl::Span<const trace::Trace> traces) {
+  trace::ScoreCount all;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    const std::string& path = i == 0 ? flags.trace : flags.more_traces[i - 1];
+    const auto count = CheckScores("replay", path, traces[i], StepsOf(flags, traces[i]));
+    if (!count.ok()) return count.status();
+    all.Add(*count);
+  }
+  return all;
+}
+
 std::string MetricsUrl(const Connection& connection) {
   const auto list =
       connection.Call(&v1::SpinService::Stub::ListSessions, v1::ListSessionsRequest());
@@ -203,7 +221,15 @@ absl::Status ReplayThrough(const Connection& connection, const ReplayFlags& flag
   AnnounceMetrics(connection);
   const absl::StatusOr<PlayResult> played = PlayAll(flags, traces, &*opened, options);
   if (!played.ok()) return played.status();
-  ReplayReport report = {flags, traces[0], *played, opened->session->stats(), std::nullopt};
+  const absl::StatusOr<trace::ScoreCount> scores = CountAllScores(flags, traces);
+  if (!scores.ok()) return scores.status();
+  ReplayReport report = {flags,
+                         traces[0],
+                         *played,
+                         opened->session->stats(),
+                         std::nullopt,
+                         *scores,
+                         options.device_uuid != kernels::kCpuUuid};
   absl::StatusOr<ServerCounts> counts = FetchServerCounts(connection, client_name);
   if (counts.ok()) report.server = *counts;
   WarnOfDoubts(report);

@@ -4,9 +4,9 @@
 #include "client/cli/replay/judge.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "client/cli/replay/layer_buffers.h"
 #include "kernels/geometry.h"
 #include "trace/topk.h"
 
@@ -38,12 +38,13 @@ Judge::Judge(const trace::Scorer* scorer, int steps, int topk, int block)
 }
 
 void Judge::Scan(int layer, int step, Verdict* verdict) {
-  const auto begin = std::chrono::steady_clock::now();
+  double lap = 0;
+  Lap(&lap);
   context_ = scorer_->ScoreAll(layer, step, scores_.data());
-  const std::chrono::duration<double> scan = std::chrono::steady_clock::now() - begin;
-  verdict->scan_seconds = scan.count();
+  verdict->full.score = Lap(&lap);
   truth_count_ = trace::TopK(absl::MakeConstSpan(scores_).first(context_), topk_,
                              absl::MakeSpan(workspace_), absl::MakeSpan(truth_));
+  verdict->full.topk = Lap(&lap);
 }
 
 int Judge::CountMissed(const LayerOutput& output) {

@@ -23,7 +23,7 @@ struct Verdict {
   int missed = 0;      // of those, in a block that was not scored
   int found = 0;       // of those, in the engine's own top-K
   bool exact = false;  // kept scores equal the full scan's bit by bit; top-K too if all were kept
-  double scan_seconds = 0;  // of scoring everything
+  StepTimes full;      // on the host: scoring everything, and the top-K of that
 };
 
 class Judge {

@@ -17,12 +17,19 @@ void AddTimes(const StepTimes& step, StepTimes* sum) {
   sum->topk += step.topk;
 }
 
-void TakeMeans(PlayResult* result) {
-  const double measured = result->steps - 1;
-  result->mean.spin /= measured;
-  result->mean.score /= measured;
-  result->mean.topk /= measured;
-  result->mean_scan_seconds /= measured;
+void Divide(double steps, StepTimes* sum) {
+  sum->spin /= steps;
+  sum->score /= steps;
+  sum->topk /= steps;
+}
+
+// The mean over two sets of steps, from the mean over each.
+StepTimes Join(double steps, const StepTimes& mean, double others, const StepTimes& of_others) {
+  const auto join = [&](double one, double other) {
+    return (steps * one + others * other) / (steps + others);
+  };
+  return {join(mean.spin, of_others.spin), join(mean.score, of_others.score),
+          join(mean.topk, of_others.topk)};
 }
 
 }  // namespace
@@ -30,13 +37,8 @@ void TakeMeans(PlayResult* result) {
 void PlayResult::Add(const PlayResult& other) {
   const double mine = steps - static_cast<double>(requests.size());
   const double theirs = other.steps - static_cast<double>(other.requests.size());
-  const auto join = [&](double& mean_of_mine, double mean_of_theirs) {
-    mean_of_mine = (mine * mean_of_mine + theirs * mean_of_theirs) / (mine + theirs);
-  };
-  join(mean.spin, other.mean.spin);
-  join(mean.score, other.mean.score);
-  join(mean.topk, other.mean.topk);
-  join(mean_scan_seconds, other.mean_scan_seconds);
+  mean = Join(mine, mean, theirs, other.mean);
+  mean_full = Join(mine, mean_full, theirs, other.mean_full);
   layers.resize(std::max(layers.size(), other.layers.size()));
   for (size_t layer = 0; layer < other.layers.size(); ++layer) {
     layers[layer].Add(other.layers[layer]);
@@ -63,11 +65,12 @@ absl::StatusOr<PlayResult> Play(const trace::Scorer& scorer, const std::string& 
       result.exact &= verdict.exact;
       if (step == 0) continue;  // cold: scans everything
       result.layers[layer].Add(verdict);
-      result.mean_scan_seconds += verdict.scan_seconds;
+      AddTimes(verdict.full, &result.mean_full);
     }
     progress(step + 1);
   }
-  TakeMeans(&result);
+  Divide(steps - 1, &result.mean);
+  Divide(steps - 1, &result.mean_full);
   QualityMeter total;
   for (const QualityMeter& layer : result.layers) total.Add(layer);
   const Quality quality = total.Read();

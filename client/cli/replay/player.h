@@ -28,9 +28,9 @@ struct PlayResult {
   int steps = 0;  // played, the cold first one of each request included
   std::vector<RequestQuality> requests;
   std::vector<QualityMeter> layers;
-  StepTimes mean;                // per step
-  double mean_scan_seconds = 0;  // per step: what scoring everything takes
-  bool exact = true;             // see Verdict::exact; in every layer of every step
+  StepTimes mean;       // per step
+  StepTimes mean_full;  // per step of a full scan, see Verdict::full
+  bool exact = true;    // see Verdict::exact; in every layer of every step
 
   // Adds what another request, or several, made of theirs.
   void Add(const PlayResult& other);

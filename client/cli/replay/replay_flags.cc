@@ -60,6 +60,27 @@ std::string Origin(const ReplayFlags& flags, absl::string_view flag, absl::strin
   return absl::StrCat("--policy: ", *file->value, ": ", field);
 }
 
+absl::Status CheckBudgetFlags(const ReplayFlags& flags) {
+  if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
+    return Invalid(
+        Origin(flags, "--budget-mode", "budget_mode", flags.policy_file.has_budget_mode()),
+        absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
+  }
+  for (const char* flag : {"--target-miss", "--min-sparsity", "--max-sparsity"}) {
+    if (flags.budget_mode == "target_miss" || FindGiven(flags, flag) == nullptr) continue;
+    return Invalid(flag,
+                   absl::StrCat("is for --budget-mode target_miss, not for ", flags.budget_mode));
+  }
+  if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
+  if (flags.min_sparsity && flags.max_sparsity && *flags.min_sparsity > *flags.max_sparsity) {
+    return Invalid("--min-sparsity", absl::StrCat(*flags.min_sparsity,
+                                                  " is more than "
+                                                  "--max-sparsity, ",
+                                                  *flags.max_sparsity));
+  }
+  return absl::OkStatus();
+}
+
 BudgetMode ModeOf(const std::string& name) {
   if (name == "calibrated") return BudgetMode::kCalibrated;
   return name == "target_miss" ? BudgetMode::kTargetMiss : BudgetMode::kFixed;
@@ -97,18 +118,7 @@ absl::Status CheckAgainstTrace(const ReplayFlags& flags, const trace::Trace& tra
     return Invalid(flags.trace, absl::StrCat("slots: a context of ", context,
                                              " is longer than Spin takes, ", kernels::kMaxSlots));
   }
-  if (flags.budget_mode != "fixed" && flags.audit_every == 0) {
-    return Invalid(
-        Origin(flags, "--budget-mode", "budget_mode", flags.policy_file.has_budget_mode()),
-        absl::StrCat(flags.budget_mode, " learns from audits: give --audit-every too"));
-  }
-  if (flags.target_miss == 0.0) return Invalid("--target-miss", "0 is not in (0, 1)");
-  if (flags.min_sparsity && flags.max_sparsity && *flags.min_sparsity > *flags.max_sparsity) {
-    return Invalid("--min-sparsity", absl::StrCat(*flags.min_sparsity,
-                                                  " is more than "
-                                                  "--max-sparsity, ",
-                                                  *flags.max_sparsity));
-  }
+  if (absl::Status status = CheckBudgetFlags(flags); !status.ok()) return status;
   const size_t shares = flags.layer_sparsity.size();
   if (shares != 0 && shares != static_cast<size_t>(trace.layers)) {
     return Invalid(Origin(flags, "--layer-sparsity", "layer_sparsity",

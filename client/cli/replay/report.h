@@ -12,6 +12,7 @@
 #include "client/cli/replay/replay_flags.h"
 #include "client/cli/terminal/terminal.h"
 #include "spin/session.h"
+#include "trace/score_count.h"
 #include "trace/trace.h"
 
 namespace spin::cli {
@@ -36,6 +37,8 @@ struct ReplayReport {
   const PlayResult& played;
   SessionStats client;
   std::optional<ServerCounts> server;  // unset if spind could not be asked any more
+  trace::ScoreCount scores;            // of the traces, each counted once
+  bool on_gpu = false;                 // the engine; full scans are the host's, to check it
 
   QualityMeter Total() const;
   // Rows that kept all blocks out of doubt, except for the first of each request, which has no

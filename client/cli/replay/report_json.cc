@@ -84,12 +84,18 @@ void AddSetting(const ReplayReport& report, Json* object) {
   (*object)["pin_first_block"] = flags.pin_first_block;
 }
 
-void AddTimes(const PlayResult& played, Json* object) {
+void AddTimes(const ReplayReport& report, Json* object) {
+  const PlayResult& played = report.played;
   (*object)["us_per_step"] = played.mean.all() * kMicros;
   (*object)["spin_us_per_step"] = played.mean.spin * kMicros;
   (*object)["score_us_per_step"] = played.mean.score * kMicros;
   (*object)["topk_us_per_step"] = played.mean.topk * kMicros;
-  (*object)["full_score_us_per_step"] = played.mean_scan_seconds * kMicros;
+  const auto full = [&](double seconds) {
+    return report.on_gpu ? Json() : Json(seconds * kMicros);
+  };
+  (*object)["full_us_per_step"] = full(played.mean_full.all());
+  (*object)["full_score_us_per_step"] = full(played.mean_full.score);
+  (*object)["full_topk_us_per_step"] = full(played.mean_full.topk);
 }
 
 }  // namespace
@@ -102,9 +108,11 @@ std::string ReportJson(const ReplayReport& report) {
   AddQuality(total.Read(), &object);
   object["exact"] = report.played.exact;
   object["layers"] = LayersJson(report);
-  AddTimes(report.played, &object);
+  AddTimes(report, &object);
   object["scores_computed"] = total.kept_slots();
   object["scores_full"] = total.considered_slots();
+  object["nan_scores"] = report.scores.nan;
+  object["infinite_scores"] = report.scores.infinite;
   object["fallbacks"] = FallbacksJson(report.client);
   object["audits"] = AuditsJson(report);
   object["budgets"] = BudgetsJson(report);

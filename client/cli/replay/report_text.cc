@@ -80,14 +80,17 @@ std::string LayerTable(const ReplayReport& report, const Paint& paint) {
   return table.Render(paint);
 }
 
-std::string Times(const PlayResult& played) {
-  const StepTimes& mean = played.mean;
-  return absl::StrFormat(
-      "time per step   %s = Spin %s + scoring %s + top-K %s\n"
-      "                scoring everything takes %s\n",
-      FormatMicros(mean.all() * kMicros), FormatMicros(mean.spin * kMicros),
-      FormatMicros(mean.score * kMicros), FormatMicros(mean.topk * kMicros),
-      FormatMicros(played.mean_scan_seconds * kMicros));
+std::string Times(const ReplayReport& report) {
+  const StepTimes& mean = report.played.mean;
+  const StepTimes& full = report.played.mean_full;
+  const std::string times =
+      absl::StrFormat("time per step   %s = Spin %s + scoring %s + top-K %s\n",
+                      FormatMicros(mean.all() * kMicros), FormatMicros(mean.spin * kMicros),
+                      FormatMicros(mean.score * kMicros), FormatMicros(mean.topk * kMicros));
+  if (report.on_gpu) return times;
+  return absl::StrFormat("%swithout Spin    %s = scoring everything %s + top-K %s\n", times,
+                         FormatMicros(full.all() * kMicros), FormatMicros(full.score * kMicros),
+                         FormatMicros(full.topk * kMicros));
 }
 
 std::string Exactness(const ReplayReport& report, const Paint& paint) {
@@ -181,7 +184,7 @@ std::string Next(const ReplayReport& report, const Paint& paint) {
 
 std::string ReportText(const ReplayReport& report, const Terminal& terminal) {
   const Paint paint(terminal.color);
-  return absl::StrCat(Setting(report), "\n", LayerTable(report, paint), "\n", Times(report.played),
+  return absl::StrCat(Setting(report), "\n", LayerTable(report, paint), "\n", Times(report),
                       "fallbacks       ", Fallbacks(report, paint), "\n", Audits(report),
                       Budgets(report), "check           ", Exactness(report, paint), "\n\n",
                       Next(report, paint));

@@ -107,6 +107,7 @@ SessionFrame MakeSession(const v1::SessionStats& now, const v1::SessionStats* be
   frame.open_requests = now.open_requests();
   frame.state_bytes = now.state_bytes();
   frame.policy_epoch = now.policy_epoch();
+  frame.switched_off = now.switched_off();
   frame.recent = before != nullptr && ConsideredBlocks(now) > ConsideredBlocks(*before);
   AddChange(now, frame.recent ? *before : v1::SessionStats(), &frame);
   AddTotals(now, &frame);

@@ -45,6 +45,7 @@ struct SessionFrame {
   uint32_t open_requests = 0;
   uint64_t state_bytes = 0;
   uint64_t policy_epoch = 0;
+  bool switched_off = false;
   v1::BudgetStats budget;
   std::vector<double> layer_target;  // sparsity that the policy asks of each layer
 };

@@ -76,7 +76,7 @@ class Renderer {
                                    FormatCount(s.pinned_blocks), FormatCount(s.full_blocks)));
     Item("miss", Miss(s));
     Item("budgets", Budgets(s));
-    if (!s.budget.reason().empty()) Item("  because", paint_(Tone::kQuiet, s.budget.reason()));
+    if (!s.budget.reason().empty()) Item("  reason", paint_(Tone::kQuiet, s.budget.reason()));
     Item("fallbacks", Fallbacks(s));
     Item("steps", Steps(s));
     Item("state", absl::StrFormat("%s, %d open %s", FormatBytes(s.state_bytes), s.open_requests,
@@ -90,11 +90,13 @@ class Renderer {
   void Sparsity(const SessionFrame& s) {
     const bool low = s.realized_sparsity < s.target_sparsity - kSparsityGap;
     const std::string realized = FormatPercent(s.realized_sparsity, 1);
-    Item("sparsity", absl::StrFormat("[%s] %s, target %s%s",
-                                     Bar(s.realized_sparsity, kBarWidth, terminal_.unicode),
-                                     paint_(low ? Tone::kWarn : Tone::kPlain, realized),
-                                     FormatPercent(s.target_sparsity, 1),
-                                     s.recent ? "" : paint_(Tone::kQuiet, "  (since opened)")));
+    const std::string target = s.switched_off
+                                   ? paint_(Tone::kWarn, "off: every list keeps all blocks")
+                                   : absl::StrCat("target ", FormatPercent(s.target_sparsity, 1));
+    Item("sparsity",
+         absl::StrFormat("[%s] %s, %s%s", Bar(s.realized_sparsity, kBarWidth, terminal_.unicode),
+                         paint_(low ? Tone::kWarn : Tone::kPlain, realized), target,
+                         s.recent ? "" : paint_(Tone::kQuiet, "  (since opened)")));
   }
 
   std::string Miss(const SessionFrame& s) const {
@@ -210,6 +212,7 @@ Json SessionFrameJson(const SessionFrame& s) {
           {"open_requests", s.open_requests},
           {"state_bytes", s.state_bytes},
           {"policy_epoch", s.policy_epoch},
+          {"enabled", !s.switched_off},
           {"layer_sparsity", Shares(s.layer_sparsity)},
           {"layer_miss", Shares(s.layer_miss)}};
 }

@@ -162,12 +162,13 @@ struct SessionStats {
 // One model on one engine rank. Thread-safe, except that steps are taken one at a time.
 class Session {
  public:
-  // INVALID_ARGUMENT names a bad option. A missing spind is no error: the session then keeps all
-  // blocks and goes on trying to connect.
+  // INVALID_ARGUMENT names a bad option. Connects in the background: until then, and as long as
+  // spind is missing, the session keeps all blocks (kNoSidecar).
   static absl::StatusOr<std::unique_ptr<Session>> Create(const SessionOptions& options);
   ~Session();
 
-  // Waits until the session is open at spind, at most `timeout`; else says why it is not.
+  // Waits until the session is open at spind, at most `timeout`; else says why it is not. Optional:
+  // steps before that keep all blocks.
   absl::Status WaitUntilReady(absl::Duration timeout);
 
   // OK while the session is open at spind; else the last error.
