@@ -21,8 +21,8 @@ struct WordWait {
 
 // CUDA_DEVICE_MAX_CONNECTIONS of spind, set before its first call of CUDA: the hardware queues that
 // its streams share. What shares one with a stream that waits stands still, and that must never be
-// the stream that ends the wait. spind has three streams; there are 2 queues under MPS if nothing is
-// said. Not more than it needs: the clients of an MPS server share a stock of them.
+// the stream that ends the wait. spind has three streams; there are 2 queues under MPS if nothing
+// is said. Not more than it needs: the clients of an MPS server share a stock of them.
 inline constexpr char kHardwareQueues[] = "8";
 
 }  // namespace spin::kernels

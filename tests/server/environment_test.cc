@@ -10,6 +10,7 @@ namespace spin::server {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::vector<std::string> Unknown(std::vector<const char*> environment) {
@@ -17,11 +18,11 @@ std::vector<std::string> Unknown(std::vector<const char*> environment) {
   return UnknownVariables({"SPIND_SPARSITY", "SPIND_SEED"}, environment.data());
 }
 
-TEST(UnknownVariablesTest, ASlipIsToldWithWhatWasMeant) {
+TEST(UnknownVariablesTest, ASlipIsTold) {
   EXPECT_THAT(Unknown({"HOME=/", "SPIND_SPARSTY=0.2", "SPIND_SEED=1", "SPIND_COLOUR=red"}),
-              ElementsAre("SPIND_SPARSTY in the environment is no setting of spind; did you mean "
-                          "SPIND_SPARSITY?",
-                          "SPIND_COLOUR in the environment is no setting of spind"));
+              ElementsAre("SPIND_SPARSTY in the environment is no setting of spind; spind --help "
+                          "has their names",
+                          HasSubstr("SPIND_COLOUR")));
 }
 
 TEST(UnknownVariablesTest, OthersAndKnownOnesAreNot) {
