@@ -123,9 +123,16 @@ DeviceLoopImpl::DeviceLoopImpl(SessionImpl* session, const DeviceBuffers& buffer
   step_.scored.reserve(shape_.max_requests);
   step_.next.reserve(shape_.max_requests);
   session_->link().SetHousekeeping(
-      this, {.release = [held = in_flight_.get()] { return held->Release(); },
-             .may_write = [held = in_flight_.get()](
-                              const RequestState& request) { return held->MayWrite(request); }});
+      this, {.release =
+                 [this] {
+                   const bool passed = in_flight_->Release();
+                   return passed && !(sidecar_ != nullptr && sidecar_->calls().HoldsAny());
+                 },
+             .may_write =
+                 [this](const RequestState& request) {
+                   return in_flight_->MayWrite(request) ||
+                          (sidecar_ != nullptr && sidecar_->calls().Holds(request));
+                 }});
 }
 
 DeviceLoopImpl::~DeviceLoopImpl() { session_->link().EndHousekeeping(this); }

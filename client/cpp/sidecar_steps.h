@@ -39,6 +39,9 @@ class SidecarSteps {
   // Why no step may be handed over at present; kNone: it may.
   Reason trouble() const { return trouble_; }
 
+  // Steps whose answers have not come, which hold their requests. Thread-safe.
+  const StepCalls& calls() const { return calls_; }
+
   // Holds the stream until spind is done with the step before. After the step's control block has
   // been sent, of which `binding` is a part on the device, and before anything reads it.
   absl::Status Expect(OpenedSession& session, kernels::Binding* binding, kernels::Stream stream);

@@ -3,6 +3,9 @@
 
 #include "client/cpp/step_calls.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/time/clock.h"
 
 namespace spin::internal {
@@ -31,6 +34,9 @@ void StepCalls::Send(ControlClient& control, absl::Duration timeout) {
   {
     absl::MutexLock lock(&mutex_);
     call.answered = false;
+    for (const Row& row : call.rows) {
+      if (auto request = row.request.lock()) call.held.push_back(std::move(request));
+    }
   }
   call.context.emplace();
   call.context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
@@ -38,8 +44,23 @@ void StepCalls::Send(ControlClient& control, absl::Duration timeout) {
                                [this, &call](const grpc::Status& status) {
                                  absl::MutexLock lock(&mutex_);
                                  call.status = FromGrpc(status);
+                                 call.held.clear();
                                  call.answered = true;  // the last touch
                                });
+}
+
+bool StepCalls::Holds(const RequestState& request) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(calls_.begin(), calls_.end(), [&request](const Call& call) {
+    return std::any_of(call.held.begin(), call.held.end(),
+                       [&request](const auto& held) { return held.get() == &request; });
+  });
+}
+
+bool StepCalls::HoldsAny() const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const Call& call) { return !call.held.empty(); });
 }
 
 void StepCalls::TakeAnswered(absl::FunctionRef<void(const Call&)> take) {

@@ -23,7 +23,9 @@
 namespace spin::internal {
 
 // Step calls whose answers nobody waits for: they are taken when they have come, in the order of
-// the calls. Of the decode loop; answers come in on gRPC's threads.
+// the calls. The requests that a call names are held until its answer has come, so that none is
+// closed, or forked, before spind has run its last step. Of the decode loop, but for what says
+// otherwise; answers come in on gRPC's threads.
 class StepCalls {
  public:
   // What the answer will be about.
@@ -43,7 +45,9 @@ class StepCalls {
    private:
     friend class StepCalls;
     std::optional<grpc::ClientContext> context;
-    bool answered = false;  // under the lock
+    // Under the lock:
+    bool answered = false;
+    std::vector<std::shared_ptr<RequestState>> held;
   };
 
   StepCalls() = default;
@@ -57,6 +61,10 @@ class StepCalls {
   void TakeAnswered(absl::FunctionRef<void(const Call&)> take);
 
   bool none_under_way() const { return sent_ == taken_; }
+
+  // Whether the request, or any, is held. Thread-safe.
+  bool Holds(const RequestState& request) const;
+  bool HoldsAny() const;
 
  private:
   static constexpr size_t kMax = 16;  // more than the steps that a host is ahead of its device
