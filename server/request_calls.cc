@@ -75,13 +75,14 @@ absl::Status DoOpenRequests(Session& session, const v1::OpenRequestsRequest& req
                             absl::FunctionRef<bool()> abandoned,
                             v1::OpenRequestsResponse* response) {
   if (absl::Status status = CheckOpen(session); !status.ok()) return status;
-  for (int i = 0; i < request.items_size(); ++i) {
+  for (int i = 0;; ++i) {
     if (abandoned()) {
       for (const v1::RequestResult& result : response->results()) {
         if (result.has_handle()) session.requests().Remove(result.handle());
       }
       return absl::CancelledError("the caller has given up");
     }
+    if (i == request.items_size()) return absl::OkStatus();
     const std::string path = absl::StrCat("items[", i, "]");
     v1::RequestResult& result = *response->add_results();
     const auto opened = OpenOne(session, request.items(i), path);
@@ -91,7 +92,6 @@ absl::Status DoOpenRequests(Session& session, const v1::OpenRequestsRequest& req
       SetError(opened.status(), path, &result);
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status DoExtendRequests(Session& session, const v1::ExtendRequestsRequest& request,

@@ -263,6 +263,8 @@ grpc::ServerUnaryReactor* SpinService::CloseRequests(grpc::CallbackServerContext
   if (status.ok()) status = CheckCloseRequests(*request);
   auto session = FindOwned(context, request->session_id());
   if (status.ok()) status = session.status();
+  // Of a caller that has given up, it might come after what the caller did next.
+  if (status.ok() && call.abandoned()) status = absl::CancelledError("the caller has given up");
   if (status.ok()) status = DoCloseRequests(**session, *request, response);
   call.Answer(status);
   return call.reactor();

@@ -43,6 +43,7 @@ absl::Status Link::status() const {
 void Link::SetCurrent(std::shared_ptr<OpenedSession> session, absl::Status status) {
   absl::MutexLock lock(&mutex_);
   current_.swap(session);  // the old one is unmapped after the lock
+  refused_for_room_ = absl::IsResourceExhausted(status);
   status_ = std::move(status);
 }
 
@@ -102,8 +103,7 @@ absl::Status Link::Connect() {
   (void)mailbox_->TakeClosed();  // what was closed in earlier lives is gone with them
   to_close_.clear();
   to_reopen_.clear();
-  silent_ = false;
-  OpenAll(**session, LiveRequests());
+  OpenAll(**session, LiveRequests(), Until());
   SetCurrent(*session, absl::OkStatus());
   return absl::OkStatus();
 }
@@ -136,6 +136,8 @@ void Link::Disconnect() {
   }
   attach_.reset();
   recording_.Clear();
+  absl::MutexLock lock(&control_mutex_);
+  silent_ = false;  // the next one may answer
 }
 
 }  // namespace spin::internal

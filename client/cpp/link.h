@@ -46,10 +46,13 @@ class Link {
   // OK while there is a session; else the last error.
   absl::Status status() const;
   absl::Status WaitUntilReady(absl::Duration timeout) const;
+  // Whether there is none because spind has no room for it. For the decode loop: takes no lock.
+  bool refused_for_room() const { return refused_for_room_; }
 
   // Opens a request now, if there is a session; it is re-opened by itself in every later one.
-  // `parent` may be null.
-  std::shared_ptr<RequestState> Open(absl::string_view key, int64_t slots, RequestState* parent);
+  // `parent` may be null; `copied` says whether the request is open with its history now.
+  std::shared_ptr<RequestState> Open(absl::string_view key, int64_t slots, RequestState* parent,
+                                     bool* copied);
 
   // Makes room now.
   absl::Status Extend(RequestState& request, int64_t slots);
@@ -95,21 +98,23 @@ class Link {
   absl::Time Until() const { return absl::Now() + options_.control_timeout; }
   // OK if a call about requests may be made that ends by then; else why not.
   absl::Status MayAsk(absl::Time until) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
-  // What became of it.
-  absl::Status Heard(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  // What became of one that goes through spind's control queue: only those tell of that queue.
+  void Heard(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  bool Answers(OpenedSession& session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   bool MayBeWritten(const RequestState& request);
   void RetryRefused();
-  void CloseGone(OpenedSession& session, absl::Time until)
+  // False if some are left: then nothing may be opened, which they might close.
+  bool CloseGone(OpenedSession& session, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
-  void OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests)
+  void OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   absl::Status OpenSome(OpenedSession& session, absl::Span<const ToOpen> requests, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   bool IsBoundElsewhere(const RequestState& request) ABSL_LOCKS_EXCLUDED(mutex_);
   void ExtendOne(OpenedSession& session, RequestState& request, absl::Time until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
-  void Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
+  void Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request,
+              absl::Time until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(control_mutex_);
   std::vector<ToOpen> LiveRequests();
   // So that it is opened in every later life of the session.
   void Remember(const std::shared_ptr<RequestState>& request) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -122,14 +127,14 @@ class Link {
   const std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
 
   // Control calls about requests go one at a time, so that a close never overtakes or trails an
-  // open of the same key.
+  // open of the same key. Held for about control_timeout at most: an engine may wait for it.
   absl::Mutex control_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   std::vector<std::shared_ptr<RequestState>> to_reopen_ ABSL_GUARDED_BY(control_mutex_);
   std::vector<Mailbox::Closed> to_close_ ABSL_GUARDED_BY(control_mutex_);
-  // A call has timed out and none was answered since. Changes under control_mutex_ only.
+  // A call has timed out, and none through the control queue was answered since. Changes under
+  // control_mutex_ only.
   std::atomic<bool> silent_{false};
-  // The next call is made all the same: it finds out whether spind is silent still.
-  bool probing_ ABSL_GUARDED_BY(control_mutex_) = false;
+  std::atomic<bool> refused_for_room_{false};
   mutable absl::Mutex mutex_;
   std::shared_ptr<OpenedSession> current_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_) = absl::UnavailableError("not connected yet");

@@ -44,15 +44,24 @@ bool Unanswered(const absl::Status& status) {
 }  // namespace
 
 absl::Status Link::MayAsk(absl::Time until) const {
-  if (silent_ && !probing_) return Silent();
-  if (until > absl::Now()) return absl::OkStatus();
+  if (silent_) return Silent();
+  // A call that times out sooner would say little of spind.
+  if (until - absl::Now() >= options_.control_timeout / 4) return absl::OkStatus();
   return absl::DeadlineExceededError("no time is left to ask spind");
 }
 
-absl::Status Link::Heard(absl::Status status) {
-  silent_ = absl::IsDeadlineExceeded(status);
-  probing_ = false;
-  return status;
+void Link::Heard(const absl::Status& status) { silent_ = absl::IsDeadlineExceeded(status); }
+
+// Asks for what changes nothing: room for no request.
+bool Link::Answers(OpenedSession& session) {
+  v1::ExtendRequestsRequest extend;
+  extend.set_session_id(session.id());
+  v1::ExtendRequestItem& item = *extend.add_items();
+  SetHandle({}, item.mutable_handle());
+  item.set_slots(1);
+  v1::ExtendRequestsResponse extended;
+  Heard(session.control().ExtendRequests(extend, options_.control_timeout, &extended));
+  return !silent_;
 }
 
 std::vector<Link::ToOpen> Link::LiveRequests() {
@@ -69,12 +78,12 @@ std::vector<Link::ToOpen> Link::LiveRequests() {
   return live;
 }
 
-void Link::OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests) {
+void Link::OpenAll(OpenedSession& session, absl::Span<const ToOpen> requests, absl::Time until) {
   absl::Status status;
   for (; !requests.empty(); requests.remove_prefix(std::min(kOpenItems, requests.size()))) {
     const auto some = requests.subspan(0, kOpenItems);
     if (status.ok()) {
-      status = OpenSome(session, some, Until());
+      status = OpenSome(session, some, until);
       continue;
     }
     for (const ToOpen& one : some) one.request->Unbind(status);  // they would only wait as long
@@ -98,8 +107,9 @@ absl::Status Link::OpenSome(OpenedSession& session, absl::Span<const ToOpen> req
     }
   }
   v1::OpenRequestsResponse opened;
-  const absl::Status status =
-      Heard(session.control().OpenRequests(open, until - absl::Now(), &opened));
+  const absl::Status status = session.control().OpenRequests(open, until - absl::Now(), &opened);
+  const bool forks = requests.front().parent != nullptr;  // those wait for steps, in another queue
+  if (!forks) Heard(status);
   for (int i = 0; i < open.items_size(); ++i) {
     RequestState& request = *requests[i].request;
     if (!status.ok() || i >= opened.results_size()) {
@@ -132,8 +142,9 @@ bool Link::IsBoundElsewhere(const RequestState& request) {
   });
 }
 
-std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
-                                         RequestState* parent) {
+std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots, RequestState* parent,
+                                         bool* copied) {
+  *copied = false;
   auto request =
       std::make_shared<RequestState>(std::string(key), slots,
                                      [mailbox = mailbox_, owner = getpid()](
@@ -156,16 +167,26 @@ std::shared_ptr<RequestState> Link::Open(absl::string_view key, int64_t slots,
   absl::MutexLock lock(&control_mutex_);
   Remember(request);
   const auto session = current();
+  absl::Status why;
   if (session == nullptr) {
-    request->Unbind(status());
+    why = status();
+  } else if (parent != nullptr && parent->binding().session_id != session->id()) {
+    why = absl::UnavailableError("the parent is not open in this session");
+  }
+  if (!why.ok()) {
+    request->Unbind(std::move(why));
     return request;
   }
   // What the engine has just dropped may make room, once the device is done with it.
   const absl::Time patience = absl::Now() + kOpenPatience;
   for (;;) {
     const bool all_released = KeepHouse();
-    CloseGone(*session, until);
-    (void)OpenSome(*session, {ToOpen{request, parent}}, until);
+    if (!CloseGone(*session, until)) {
+      request->Unbind(silent_ ? Silent() : absl::UnavailableError("spind has not answered"));
+      return request;
+    }
+    *copied = OpenSome(*session, {ToOpen{request, parent}}, until).ok() && parent != nullptr &&
+              request->status().ok();
     if (!absl::IsResourceExhausted(request->status()) || all_released) return request;
     if (absl::Now() > patience) return request;
     absl::SleepFor(absl::Microseconds(200));
@@ -183,15 +204,18 @@ void Link::Remember(const std::shared_ptr<RequestState>& request) {
 void Link::ExtendOne(OpenedSession& session, RequestState& request, absl::Time until) {
   RequestBinding binding = request.binding();
   if (binding.session_id != session.id()) return;
+  const int64_t wanted = std::min(request.wanted_slots(), options_.model.max_slots);
+  if (wanted <= binding.capacity_slots) return request.Bind(binding);
   if (absl::Status status = MayAsk(until); !status.ok()) return request.Refused(status);
   v1::ExtendRequestsRequest extend;
   extend.set_session_id(session.id());
   v1::ExtendRequestItem& item = *extend.add_items();
   SetHandle(binding, item.mutable_handle());
-  item.set_slots(static_cast<uint64_t>(std::min(request.wanted_slots(), options_.model.max_slots)));
+  item.set_slots(static_cast<uint64_t>(wanted));
   v1::ExtendRequestsResponse extended;
   const absl::Status status =
-      Heard(session.control().ExtendRequests(extend, until - absl::Now(), &extended));
+      session.control().ExtendRequests(extend, until - absl::Now(), &extended);
+  Heard(status);
   if (!status.ok() || extended.results_size() != 1) return request.Refused(status);
   const v1::RequestResult& result = extended.results(0);
   binding.capacity_slots = static_cast<int64_t>(result.capacity_slots());
@@ -211,11 +235,12 @@ absl::Status Link::Extend(RequestState& request, int64_t slots) {
 }
 
 // What spind gave no answer about is closed later, or it would cost memory until the session ends.
-void Link::CloseGone(OpenedSession& session, absl::Time until) {
+bool Link::CloseGone(OpenedSession& session, absl::Time until) {
   for (Mailbox::Closed& closed : mailbox_->TakeClosed()) {
     if (closed.binding.session_id == session.id()) to_close_.push_back(std::move(closed));
   }
-  while (!to_close_.empty() && MayAsk(until).ok()) {
+  while (!to_close_.empty()) {
+    if (!MayAsk(until).ok()) return false;
     const auto end = to_close_.begin() + std::min(kMaxItems, to_close_.size());
     v1::CloseRequestsRequest close;
     close.set_session_id(session.id());
@@ -226,56 +251,63 @@ void Link::CloseGone(OpenedSession& session, absl::Time until) {
         SetHandle(closed->binding, close.add_handles());
       }
     }
-    if (Unanswered(Heard(session.control().CloseRequests(close, until - absl::Now())))) return;
+    const absl::Status status = session.control().CloseRequests(close, until - absl::Now());
+    if (absl::IsDeadlineExceeded(status)) silent_ = true;
+    if (Unanswered(status)) return false;
     to_close_.erase(to_close_.begin(), end);
   }
+  return true;
 }
 
 void Link::DoChores() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
   if (session == nullptr) return;
-  CloseGone(*session, Until());
+  const absl::Time until = Until();
+  CloseGone(*session, until);
   for (const auto& [chore, request] : mailbox_->TakeChores()) {
     if (chore == Mailbox::Chore::kExtend) {
-      ExtendOne(*session, *request, Until());
-      continue;
+      ExtendOne(*session, *request, until);
+    } else {
+      Reopen(*session, request, until);
     }
-    Reopen(*session, request);
   }
 }
 
 // Later, if the device is not done with its pages yet.
-void Link::Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request) {
+void Link::Reopen(OpenedSession& session, const std::shared_ptr<RequestState>& request,
+                  absl::Time until) {
   if (MayBeWritten(*request)) {
     to_reopen_.push_back(request);
     return;
   }
   mailbox_->PostClosed({request->key(), request->binding()});
-  CloseGone(session, Until());
-  OpenAll(session, {ToOpen{request, nullptr}});
+  if (CloseGone(session, until)) {
+    OpenAll(session, {ToOpen{request, nullptr}}, until);
+  } else {
+    request->Unbind(Silent());
+  }
 }
 
 // What spind had no room or no answer for may fit by now, and the device may be done with what
-// waited for it.
+// waited for it. What there is no time for comes a second later.
 void Link::RetryRefused() {
   absl::MutexLock lock(&control_mutex_);
   const auto session = current();
-  if (session == nullptr) return;
-  probing_ = silent_;
-  for (const auto& request : std::exchange(to_reopen_, {})) Reopen(*session, request);
+  if (session == nullptr || (silent_ && !Answers(*session))) return;
+  const absl::Time until = Until();
+  for (const auto& request : std::exchange(to_reopen_, {})) Reopen(*session, request, until);
   std::vector<ToOpen> unopened;
   for (ToOpen& one : LiveRequests()) {
     const RequestBinding binding = one.request->binding();
     if (binding.session_id != session->id()) {
       unopened.push_back(std::move(one));
-    } else if (one.request->wanted_slots() > binding.capacity_slots) {
-      ExtendOne(*session, *one.request, Until());
+    } else if (one.request->wanted_slots() > binding.capacity_slots ||
+               !one.request->status().ok()) {
+      ExtendOne(*session, *one.request, until);
     }
   }
-  CloseGone(*session, Until());  // what is closed by its key must not be what is opened now
-  OpenAll(*session, unopened);
-  if (probing_) (void)Heard(absl::OkStatus());  // there was nothing to ask: the engine finds out
+  if (CloseGone(*session, until)) OpenAll(*session, unopened, until);
 }
 
 }  // namespace spin::internal

@@ -80,7 +80,7 @@ Reason RowPlanner::CheckRow(const StepRow& asked, const StepState& step, StepRow
   if (twice) return Reason::kInvalid;
   if (step.session == nullptr) {
     row.request->history() = {};
-    return absl::IsResourceExhausted(link_->status()) ? Reason::kCapacity : Reason::kNoSidecar;
+    return link_->refused_for_room() ? Reason::kCapacity : Reason::kNoSidecar;
   }
   if (!step.policy->enabled) {
     row.request->history().gap = true;

@@ -124,7 +124,8 @@ Request Session::OpenRequest(absl::string_view key, int64_t slots) {
   if (!impl_->in_owner_process()) return Request(Refused(Forked()));
   const absl::Status valid = CheckRequest(key, slots, impl_->options().model.max_slots);
   if (!valid.ok()) return Request(Refused(valid));
-  return Request(impl_->link().Open(key, slots, nullptr));
+  bool copied = false;
+  return Request(impl_->link().Open(key, slots, nullptr, &copied));
 }
 
 Request Session::ForkRequest(const Request& parent, absl::string_view key, int64_t slots) {
@@ -132,8 +133,11 @@ Request Session::ForkRequest(const Request& parent, absl::string_view key, int64
   absl::Status valid = CheckRequest(key, slots, impl_->options().model.max_slots);
   if (valid.ok()) valid = parent.status();
   if (!valid.ok()) return Request(Refused(valid));
-  auto child = impl_->link().Open(key, slots, parent.state_.get());
-  if (child->status().ok()) {
+  bool copied = false;
+  auto child = impl_->link().Open(key, slots, parent.state_.get(), &copied);
+  // The parent's may be of an earlier life of the session, which it has not stepped in since.
+  const bool current = parent.state_->history().binding.SameAs(parent.state_->binding());
+  if (copied && current) {
     internal::RequestHistory& history = child->history();
     history.binding = child->binding();
     history.progress = parent.state_->history().progress;
